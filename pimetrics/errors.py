@@ -1,0 +1,23 @@
+"""The errors that pimetrics raises on purpose; any other exception is a bug.
+
+Bad input is never an error here: a line that gives no record becomes a `Reject`, an unknown value is counted.
+An error means that a whole source, or the command itself, cannot go on.
+"""
+
+from __future__ import annotations
+
+
+class PimetricsError(Exception):
+    """Base of everything below. Its text is one sentence for the user: what happened, where, and what to do."""
+
+
+class SourceError(PimetricsError):
+    """A source cannot be opened or read on (missing, no permission, not a file). Rows already made stay made."""
+
+
+class StateError(PimetricsError):
+    """The ledger on disk cannot be opened or used (locked, newer schema, read-only)."""
+
+
+class WrongUseError(PimetricsError):
+    """The command line or the configuration asks for something that cannot be done as written."""

@@ -1,0 +1,49 @@
+"""What framing hands on: a record with its place in the source, or a reject that says why there is none.
+
+Vocabulary only. Sizes are bytes, offsets count from the start of the (decompressed) source, line numbers from 1.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+MAX_LINE_BYTES: Final = 128 * 1024 * 1024
+"""Longest line that is decoded. Pi's own longest records are base64 images of a few MiB; a line above the cap is
+one reject with reason `too_long` and is never held in memory."""
+
+INVALID_JSON: Final = "invalid_json"
+NOT_OBJECT: Final = "not_object"
+INVALID_UTF8: Final = "invalid_utf8"
+NUL_PADDING: Final = "nul_padding"
+TRUNCATED: Final = "truncated"
+TOO_LONG: Final = "too_long"
+REJECT_REASONS: Final = (INVALID_JSON, NOT_OBJECT, INVALID_UTF8, NUL_PADDING, TRUNCATED, TOO_LONG)
+
+
+class Record(NamedTuple):
+    """One line of a source, without its LF, a CR before it, or NULs in front.
+
+    Attributes:
+        data: The bytes of the line; of a line that framing was allowed to drop, its head and `...` its tail.
+        offset: Byte offset of the first byte of the line in the source.
+        line_number: Physical line, from 1.
+        size: Bytes of the whole line without its ending, also when the middle was dropped.
+        whole: False when the middle was dropped (see `framing.Framer`).
+        ended: False when the source ended before the LF came: the line may be torn.
+    """
+
+    data: bytes
+    offset: int
+    line_number: int
+    size: int
+    whole: bool = True
+    ended: bool = True
+
+
+class Reject(NamedTuple):
+    """A physical line that gave no record. `reason` is one of `REJECT_REASONS`."""
+
+    reason: str
+    offset: int
+    line_number: int
+    size: int
