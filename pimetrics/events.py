@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pimetrics.records import Reject
+from pimetrics.records import Record, Reject
 
 
 class Usage(NamedTuple):
@@ -361,6 +361,7 @@ class Decoded(NamedTuple):
         records: (record type, how many), types outside pi's vocabulary folded into `unknown`.
         unknown: (kind, how many) of unknown things met on the way.
         fused: Lines that held more than one whole record.
+        log: (record type, its line, arrival stamp) of every record, when that was asked for.
     """
 
     events: list[Event]
@@ -368,3 +369,4 @@ class Decoded(NamedTuple):
     records: dict[str, int]
     unknown: dict[str, int]
     fused: int
+    log: list[tuple[str, Record, int | None]] = []  # noqa: RUF012  never changed

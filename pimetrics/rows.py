@@ -177,7 +177,60 @@ TABLES: Final = tuple(name for name in COLUMNS if name != "events")
 
 UNFINISHED: Final = "unfinished"
 
-Key = tuple[object, ...]
+
+class Part:
+    """What follows one header of a source, or one session of RPC output: who its rows belong to.
+
+    The session of RPC output is known only later, so rows point here instead of naming it.
+
+    Attributes:
+        source: Name of the source.
+        number: Place among the parts of the source, from 0.
+        session_id: From the header, or answered in RPC output; None until then.
+        cwd: From the header.
+        time: Time of the header, epoch ms; None without a header.
+        parents: Entry id to parent id of a session file, in file order.
+    """
+
+    __slots__ = ("_active", "_active_at", "branched", "cwd", "leaf", "number", "parents", "session_id", "source", "time")
+
+    def __init__(self, source: str, number: int = 0) -> None:
+        self.source = source
+        self.number = number
+        self.session_id: str | None = None
+        self.cwd: str | None = None
+        self.time: int | None = None
+        self.parents: dict[str, str | None] = {}
+        self.leaf: str | None = None
+        self.branched = False
+        self._active: frozenset[str] = frozenset()
+        self._active_at: str | None = None
+
+    @property
+    def name(self) -> tuple[str, int]:
+        """Its place among all sources."""
+        return (self.source, self.number)
+
+    @property
+    def rank(self) -> tuple[float, str, str, str, int]:
+        """Order among those that hold a shared row: the earliest header owns it."""
+        early = float("inf") if self.time is None else self.time
+        return (early, self.session_id or "", self.cwd or "", self.source, self.number)
+
+    def is_active(self, entry_id: str | None) -> bool | None:
+        """Whether an entry is on the branch that the session ended on; None where no tree is known."""
+        if entry_id is None or self.leaf is None:
+            return None
+        if not self.branched:
+            return True
+        if self._active_at != self.leaf:
+            path = set()
+            at: str | None = self.leaf
+            while at is not None and at not in path:
+                path.add(at)
+                at = self.parents.get(at)
+            self._active, self._active_at = frozenset(path), self.leaf
+        return entry_id in self._active
 
 
 class Row(NamedTuple):
@@ -185,12 +238,14 @@ class Row(NamedTuple):
 
     Attributes:
         table: One of COLUMNS.
-        key: What pi copies verbatim, without the occurrence number, which the ledger's feeder adds.
-        values: Column values that are known; durations in seconds, times in epoch ms. None values are left out.
+        key: Its name (see `keys`).
+        values: Column values that are known; durations in seconds, times in epoch ms. None means not known here.
+        part: Where it was seen.
         entry_id: Entry of the session file that it came from; places it in the tree of its session.
     """
 
     table: str
-    key: Key
+    key: tuple[object, ...]
     values: dict[str, Any]
+    part: Part
     entry_id: str | None = None

@@ -1,0 +1,86 @@
+"""The Python interface: `read` whatever pi wrote into tables."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from pimetrics.errors import SourceError
+from pimetrics.ledger.memory import MemoryLedger
+from pimetrics.pipeline import CHUNK_BYTES, Pipeline, no_cyclic_gc
+from pimetrics.sources.compressed import read_chunks
+from pimetrics.sources.paths import default_paths, find_files
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from pimetrics.sinks.frames import Tables
+
+Input = str | os.PathLike[str] | IO[bytes]
+
+
+def read(*paths: Input, events: bool = False) -> Tables[pl.DataFrame]:
+    """Read pi's event streams, recordings, RPC output and session files into tables.
+
+    Args:
+        paths: Files, folders (all `*.jsonl[.gz|.zst]` below), glob patterns, open binary files, or `-` for standard
+            input; all mixed as you like. The same call found in several of them is one row. Without any: pi's own
+            session folder and the recordings folder.
+        events: Also build `events`, a row a record.
+
+    Returns:
+        Tables of polars DataFrames with the schemas of `pimetrics.rows.COLUMNS`; times are UTC with ms, durations
+        seconds, money USD as pi reports it. Lines that give no record are rows of `rejects`.
+
+    Raises:
+        SourceError: A path does not exist or cannot be read.
+    """
+    from pimetrics.sinks.frames import tables  # noqa: PLC0415  polars is loaded when it is needed
+
+    ledger, _ = load(paths, events=events)
+    with no_cyclic_gc():
+        return tables(ledger.rows, events=events)
+
+
+def load(paths: Iterable[Input], *, events: bool = False) -> tuple[MemoryLedger, Pipeline]:
+    """Read sources into a ledger; the way of `read` and of the commands that read."""
+    ledger = MemoryLedger()
+    pipeline = Pipeline(ledger, events=events)
+    with no_cyclic_gc():
+        for name, chunks in _sources(list(paths)):
+            pipeline.run(name, chunks)
+    return ledger, pipeline
+
+
+def _sources(paths: list[Input]) -> Iterator[tuple[str, Iterable[bytes]]]:
+    names: list[str | os.PathLike[str]] = []
+    for path in paths:
+        if isinstance(path, (str, os.PathLike)):
+            if os.fspath(path) == "-":
+                yield "-", _read(sys.stdin.buffer)
+            else:
+                names.append(path)
+        else:
+            yield str(getattr(path, "name", "<file>")), _read(path)
+    files = find_files(names if paths else default_paths())
+    for file in files:
+        yield str(file), _file(file, forgive=len(files) > 1)
+
+
+def _file(path: Path, *, forgive: bool) -> Iterator[bytes]:
+    """Yield a file's bytes. One unreadable file among many costs only itself, and a warning."""
+    try:
+        yield from read_chunks(path, CHUNK_BYTES)
+    except SourceError as error:
+        if not forgive:
+            raise
+        print(f"pimetrics: {error}", file=sys.stderr)  # noqa: T201  the user's data must not hide that one is missing
+
+
+def _read(file: IO[bytes]) -> Iterator[bytes]:
+    read_some = getattr(file, "read1", file.read)  # what a pipe has, not what it takes to fill a block
+    while chunk := read_some(CHUNK_BYTES):
+        yield chunk

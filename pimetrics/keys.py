@@ -1,0 +1,98 @@
+"""How facts are named: identity is content, not place.
+
+The same call reaches us from the stream, the session file, a fork's copied prefix, a resumed session, a re-read or copied
+file. So a key is made only of what pi copies verbatim. Not in any key:
+
+- entry ids: eight hex digits collide between files, and pi invents new ones when it migrates an old file in place;
+- `responseId` or `toolCallId` alone: some providers reuse them;
+- file names, offsets, session ids (a fork has its own) - except where nothing else is there (`root_key`).
+
+A key ends with an occurrence number, because two equal keys inside one source are two facts; so the union over sources
+keeps the larger count.
+
+A fact that was cut off before its end cannot have its full key yet. It gets an `open_key`: the part that was known
+already (its *alias*) and its ordinal among all facts of that alias in its source, the settled ones first. It gives way
+as soon as that many settled facts of the alias are known from anywhere: replaced, never added (`gives_way`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Final
+
+from pimetrics.events import Message, Usage
+
+Key = tuple[object, ...]
+
+_OPEN: Final = "open"
+_ALIASED: Final = frozenset({"sessions", "messages", "usage", "turns", "runs", "compactions"})
+
+
+def message_key(message: Message, occurrence: int) -> Key:
+    """Name a settled message; its `messages`, `usage` and `turns` rows share the name."""
+    return (message.identity, occurrence)
+
+
+def message_alias(message: Message) -> Key:
+    """Name what is known of a message from its first byte on."""
+    return (message.role, message.timestamp, message.provider, message.model)
+
+
+def root_key(session_id: str | None, first_record: str | None) -> Key:
+    """Stand in for an anchor or a parent where a source has none before it."""
+    return ("session", session_id) if session_id else ("record", first_record)
+
+
+def session_key(session_id: str, cwd: str | None) -> Key:
+    """Name a session: its id is unique only within a working directory.
+
+    RPC output does not tell the directory; its session gets an open key with the id as alias, and gives way to the
+    one of the session file.
+    """
+    return (session_id, cwd)
+
+
+def usage_entry_key(
+    kind: str, time: int | None, provider: str | None, model: str | None, usage: Usage, occurrence: int
+) -> Key:
+    """Name paid work that stands in an entry of its own."""
+    return ("entry", kind, time, provider, model, usage, occurrence)
+
+
+def compaction_key(anchor: Key, *fields: object) -> Key:
+    """Name a compaction; the anchor is the last settled message before it."""
+    return ("compaction", anchor, *fields)
+
+
+def open_key(alias: Key, ordinal: int) -> Key:
+    """Name a fact that was cut off; `ordinal` counts the facts of its alias in its source, from 1."""
+    return (_OPEN, alias, ordinal)
+
+
+def is_open(key: Key) -> bool:
+    """Whether the key names a cut-off fact that a settled one may replace."""
+    return key[0] == _OPEN
+
+
+def alias_of(table: str, key: Key) -> Key | None:
+    """Return the alias under which an open key of the same table would have named the fact; None without one."""
+    if table not in _ALIASED or key[0] == _OPEN:
+        return None
+    if table == "sessions":
+        return key[:1]
+    if key[0] == "compaction":
+        return key[1] if table == "compactions" and isinstance(key[1], tuple) else None
+    identity = key[0]
+    return identity[:4] if isinstance(identity, tuple) else None
+
+
+def gives_way(key: Key, settled: Mapping[Key, int]) -> bool:
+    """Whether a cut-off fact is replaced, given how many settled facts each alias has."""
+    alias, ordinal = key[1], key[2]
+    return isinstance(alias, tuple) and isinstance(ordinal, int) and settled.get(alias, 0) >= ordinal
+
+
+def row_id(table: str, key: Key) -> str:
+    """Return the public name of a fact: a stable hash of its key, 24 hex digits."""
+    return blake2b(f"{table}:{key!r}".encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

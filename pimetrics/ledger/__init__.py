@@ -1,0 +1,1 @@
+"""Each fact once: the heart. Rows in, facts and running totals out."""

@@ -1,0 +1,264 @@
+"""Events to rows: one reducer a matter, all fed by one `Reduction`, which knows one source.
+
+The contract: `feed(events)` returns the rows that the events complete, in order; `finish()` says that the source is over
+and returns what was left open as unfinished. No I/O, no clock, no globals.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pimetrics.events import (
+    CompactionEnd,
+    CompactionStart,
+    Event,
+    ExtensionError,
+    Header,
+    Message,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ModelChanged,
+    QueueUpdate,
+    RetryEnd,
+    RetryStart,
+    RunEnd,
+    RunStart,
+    SessionAnswered,
+    SessionNamed,
+    SessionSwitched,
+    Settled,
+    SummaryRetryFinished,
+    SummaryRetryScheduled,
+    SummaryRetryStart,
+    ThinkingLevelChanged,
+    ToolEnd,
+    ToolStart,
+    TreeEntry,
+    TurnEnd,
+    TurnStart,
+    UsageEntry,
+)
+from pimetrics.reducing.compactions import Compactions
+from pimetrics.reducing.messages import Messages
+from pimetrics.reducing.queue import Queue
+from pimetrics.reducing.retries import Retries
+from pimetrics.reducing.runs import Runs
+from pimetrics.reducing.scene import Scene
+from pimetrics.reducing.tools import Tools
+from pimetrics.reducing.tree import Tree
+from pimetrics.rows import Part, Row
+
+__all__ = ["Reduction"]
+
+
+class Reduction:
+    """Reduces one source.
+
+    Args:
+        source: Its name.
+        first_record: Stable hash of its first record; stands in for an anchor where nothing else does.
+    """
+
+    def __init__(self, source: str, first_record: str | None = None) -> None:
+        self._scene = scene = Scene(source)
+        scene.first_record = first_record
+        self._is_rpc = False
+        self.extension_errors = 0
+        self._told: Counter[Any] = Counter()  # identities of this run's messages, to know what a repeat adds
+        self._messages = Messages(scene)
+        self._tools = Tools(scene)
+        self._retries = Retries(scene)
+        self._compactions = Compactions(scene)
+        self._runs = Runs(scene)
+        self._queue = Queue(scene)
+        self._tree = Tree(scene)
+        self._on: dict[type, Callable[[Any], None]] = {
+            Header: self._header,
+            SessionSwitched: self._switched,
+            SessionAnswered: self._answered,
+            SessionNamed: self._in_tree(self._tree.named),
+            ModelChanged: self._in_tree(self._tree.model),
+            ThinkingLevelChanged: self._in_tree(self._tree.thinking),
+            TreeEntry: self._in_tree(lambda _event: None),
+            UsageEntry: self._in_tree(self._messages.entry),
+            MessageStart: self._messages.start,
+            MessageUpdate: self._messages.update,
+            MessageEnd: self._message_end,
+            RunStart: self._run_start,
+            TurnStart: self._runs.turn_start,
+            TurnEnd: self._turn_end,
+            RunEnd: self._run_end,
+            Settled: self._settled,
+            ToolStart: self._tools.start,
+            ToolEnd: self._tools.end,
+            RetryStart: self._retry_start,
+            RetryEnd: self._retries.end,
+            SummaryRetryScheduled: lambda e: self._retries.schedule(e, compacting=self._compactions.compacting),
+            SummaryRetryStart: lambda e: self._retries.attempt(e, compacting=self._compactions.compacting),
+            SummaryRetryFinished: lambda _e: self._retries.finished(compacting=self._compactions.compacting),
+            CompactionStart: self._compactions.start,
+            CompactionEnd: self._in_tree(self._compaction_end),
+            QueueUpdate: self._queue.update,
+            ExtensionError: self._extension_error,
+        }
+
+    def feed(self, events: Sequence[Event]) -> list[Row]:
+        """Reduce events; return their rows."""
+        scene = self._scene
+        if scene.rows:
+            scene.rows = []
+        handlers = self._on
+        for event in events:
+            if self._runs.undecided and type(event) is not RetryStart:
+                self._runs.decide(retried=False)
+            handlers[type(event)](event)
+        self._tree.session(self._origin)
+        return scene.rows
+
+    def finish(self) -> list[Row]:
+        """The source is over; return what was left open."""
+        self._scene.rows = []
+        self._close()
+        self._tree.session(self._origin)
+        return self._scene.rows
+
+    # --- what is going on now, for gauges ---------------------------------------------------------------------------
+
+    @property
+    def tools_running(self) -> Counter[str]:
+        """Names of the tools that run now."""
+        return self._tools.running
+
+    @property
+    def running_since(self) -> int | None:
+        """Start of the run in progress, epoch ms (0 when unknown); None without one."""
+        return self._runs.running_since
+
+    @property
+    def queued(self) -> dict[str, int]:
+        """Messages that wait, by queue."""
+        return self._queue.depths
+
+    @property
+    def part(self) -> Part:
+        """The part of the source that is read now."""
+        return self._scene.part
+
+    @property
+    def last_time(self) -> int | None:
+        """Latest time seen, epoch ms."""
+        return self._scene.last_time
+
+    # --- sessions ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _origin(self) -> str:
+        return "session_file" if self._scene.is_file else "rpc" if self._is_rpc else "stream"
+
+    def _header(self, event: Header) -> None:
+        self._close()
+        self._tree.session(self._origin)
+        self._scene.begin(event)
+        self._told.clear()
+        self._is_rpc = False
+        self._tree.header(event)
+
+    def _switched(self, _event: SessionSwitched) -> None:
+        self._is_rpc = True
+        self._tree.session(self._origin)
+        self._scene.begin(None)
+
+    def _answered(self, event: SessionAnswered) -> None:
+        self._is_rpc = True
+        if self._scene.part.time is None:
+            if self._scene.part.session_id not in {None, event.session_id}:
+                self._switched(SessionSwitched())
+            self._scene.part.session_id = event.session_id
+
+    def _in_tree(self, handler: Callable[[Any], None]) -> Callable[[Any], None]:
+        def handle(event: Any) -> None:
+            entry = event.entry
+            if entry is None:
+                handler(event)
+            elif self._scene.enter(entry):
+                handler(event)
+                self._scene.leave(entry)
+
+        return handle
+
+    # --- messages ---------------------------------------------------------------------------------------------------
+
+    def _message_end(self, event: MessageEnd) -> None:
+        entry = event.entry
+        if entry is None:
+            self._told[event.message.identity] += 1
+            moment = self._scene.settle(event)
+            self._runs.message(event, moment)
+        else:
+            if not self._scene.enter(entry):
+                return
+            is_prompt = self._tree.before(event)
+            moment = self._scene.settle(event)
+            self._tree.message(event, moment, is_prompt=is_prompt)
+        self._messages.end(event, moment)
+        self._tools.message(event, moment)
+        self._retries.message(event, moment)
+        if entry is not None:
+            self._scene.leave(entry)
+
+    def _fill_in(self, messages: tuple[Message, ...], received_ms: int | None, *, whole_run: bool) -> None:
+        """Settle the messages that a repeat shows and `message_end` never brought (its line was lost)."""
+        shown: Counter[Any] = Counter()
+        for message in messages:
+            identity = message.identity
+            shown[identity] += 1
+            known = self._told[identity]
+            if known < (shown[identity] if whole_run else 1):
+                self._message_end(MessageEnd(message, received_ms, None))
+
+    # --- work -------------------------------------------------------------------------------------------------------
+
+    def _run_start(self, event: RunStart) -> None:
+        cut_off = self._messages.close()
+        self._told.clear()
+        self._runs.run_start(event, cut_off)
+
+    def _turn_end(self, event: TurnEnd) -> None:
+        self._fill_in(event.messages, event.received_ms, whole_run=False)
+        self._runs.turn_end(event)
+
+    def _run_end(self, event: RunEnd) -> None:
+        self._fill_in(event.messages, event.received_ms, whole_run=True)
+        self._told.clear()
+        cut_off = self._messages.close()
+        self._tools.close()
+        self._runs.run_end(event, cut_off)
+
+    def _settled(self, event: Settled) -> None:
+        self._retries.close_turn()
+        cut_off = self._messages.close()
+        self._tools.close()
+        self._runs.settled(event, cut_off)
+
+    def _retry_start(self, event: RetryStart) -> None:
+        self._runs.retry_start(event)
+        self._retries.start(event)
+
+    def _compaction_end(self, event: CompactionEnd) -> None:
+        self._compactions.end(event)
+        self._retries.compacted(event)
+
+    def _extension_error(self, _event: ExtensionError) -> None:
+        self.extension_errors += 1
+
+    def _close(self) -> None:
+        cut_off = self._messages.close()
+        self._tools.close()
+        self._compactions.close()
+        self._retries.close()
+        self._runs.close(cut_off)
+        self._queue.close()
+        self._tree.close()

@@ -1,0 +1,118 @@
+"""Which files a path means.
+
+A path is a file (any name), a folder (all `*.jsonl`, `*.jsonl.gz`, `*.jsonl.zst` below it) or a glob pattern. Without a
+path: pi's own session folder and the recordings folder. A file that several names reach (symlinks, hard links) is read
+once. Folders behind symlinks inside a folder are not followed, so a planted link cannot make the search wander or never
+end; only regular files are taken.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from pimetrics.errors import SourceError
+from pimetrics.names import printable
+
+SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+
+
+def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Return the files that the paths mean, sorted by name, each file once.
+
+    Raises:
+        SourceError: A path that does not exist, may not be read, or matches nothing.
+    """
+    found: dict[tuple[int, int], Path] = {}
+    for path in paths:
+        for each in sorted(_expand(os.path.expanduser(os.fspath(path)))):
+            info = each.stat()
+            found.setdefault((info.st_dev, info.st_ino), each)
+    return sorted(found.values())
+
+
+def is_session_name(name: str) -> bool:
+    """Whether a folder read takes files of that name."""
+    return name.endswith(SUFFIXES)
+
+
+def walk(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder that have a fitting name and are regular files."""
+    for here, _folders, names in os.walk(folder):
+        for name in names:
+            if is_session_name(name):
+                path = Path(here, name)
+                if _is_file(path):
+                    yield path
+
+
+def default_paths() -> list[Path]:
+    """Return the folders to look in when none is named: pi's sessions and the recordings, those that exist."""
+    return [folder for folder in (sessions_dir(), recordings_dir()) if folder.is_dir()]
+
+
+def sessions_dir() -> Path:
+    """Return the folder in which pi keeps sessions.
+
+    `PI_CODING_AGENT_SESSION_DIR` wins over the `sessionDir` setting of pi's `settings.json`, and that over `sessions`
+    in pi's folder (`PI_CODING_AGENT_DIR`, by default `~/.pi/agent`), as in pi 1.6.
+    """
+    given = os.environ.get("PI_CODING_AGENT_SESSION_DIR")
+    if given:
+        return Path(given).expanduser()
+    agent = Path(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent").expanduser()
+    try:
+        settings = json.loads((agent / "settings.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        settings = None  # pi runs without settings, or with a file it cannot read, on its defaults; so do we
+    chosen = settings.get("sessionDir") if isinstance(settings, dict) else None
+    if isinstance(chosen, str) and chosen:
+        return Path(os.path.expanduser(chosen))
+    return agent / "sessions"
+
+
+def recordings_dir() -> Path:
+    """Return the folder in which `record` keeps recordings: `PIMETRICS_RECORDINGS`, else below the user's data."""
+    given = os.environ.get("PIMETRICS_RECORDINGS")
+    if given:
+        return Path(given).expanduser()
+    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(data).expanduser() / "pimetrics" / "recordings"
+
+
+def _expand(path: str) -> list[Path]:
+    if not os.path.lexists(path) and glob.has_magic(path):
+        matches = [each for each in map(Path, glob.glob(path, recursive=True)) if _is_file(each)]
+        if not matches:
+            raise SourceError(f"nothing matches {printable(path)}; check the pattern (** goes into folders)")
+        return matches
+    try:
+        info = os.stat(path)
+    except FileNotFoundError:
+        raise SourceError(f"{printable(path)} does not exist; name a file or folder that does") from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if not stat.S_ISDIR(info.st_mode):
+        return [Path(path)]
+    try:
+        with os.scandir(path):
+            pass
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return list(walk(Path(path)))
+
+
+def _unreadable(path: str, error: OSError) -> SourceError:
+    return SourceError(f"{printable(path)} cannot be read ({error.strerror}); check its permissions")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False  # a dangling link, or gone since it was listed

@@ -1,0 +1,1 @@
+"""HTTP: the scrape and what surrounds it."""
