@@ -30,6 +30,7 @@ def usage_values(usage: Usage) -> dict[str, Any]:
         "cost_cache_read_usd": usage.cost_cache_read,
         "cost_cache_write_usd": usage.cost_cache_write,
         "cost_reported_usd": usage.cost_reported,
+        "cost_invalid": usage.cost_invalid,
         "settled": True,
     }
 

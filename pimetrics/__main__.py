@@ -1,0 +1,5 @@
+"""`python -m pimetrics`."""
+
+from pimetrics.cli import main
+
+main()
