@@ -5,7 +5,7 @@ chunks gives the same records. No I/O, no clock, and no look inside a record: wh
 business. Only the framer knows whether LF came, so it alone can tell a torn last line from a bad one
 (`Record.ended`).
 
-Memory is bounded by the longest line that has to be kept: a line that grows past `HEAD_BYTES` is shown to the injected
+Memory is bounded by the longest line that has to be kept: a line longer than `HOLD_BYTES` is shown to the injected
 `keep`, and when that says no, only its head and tail are held. A line above the cap is one reject.
 
 U+2028, U+2029 and U+0085 are ordinary characters (pi writes them raw inside strings), so nothing here may use
@@ -19,8 +19,11 @@ from typing import Final
 
 from pimetrics.records import MAX_LINE_BYTES, NUL_PADDING, TOO_LONG, Record, Reject
 
+HOLD_BYTES: Final = 1024 * 1024
+"""A line is shown to `keep` once it is longer than this; shorter ones are held, so that decoding can check them."""
+
 HEAD_BYTES: Final = 64 * 1024
-"""A line is shown to `keep` once it is longer than this; shorter ones cost less to hold than to ask about."""
+"""What is shown to `keep`, and held of the start of a dropped line."""
 
 TAIL_BYTES: Final = 64
 """What is held of the end of a dropped line: `receivedAt`, the one field worth having, stands last."""
@@ -37,7 +40,7 @@ class Framer:
     """Cuts one source into records.
 
     Args:
-        keep: Called once with the head of a line that grew past `HEAD_BYTES`; False drops the middle of that line
+        keep: Called once with the head of a line longer than `HOLD_BYTES`; False drops the middle of that line
             (`Record.whole` is then False).
         max_line: Longest line in bytes; a longer one that `keep` wants is one `too_long` reject.
     """
@@ -45,20 +48,13 @@ class Framer:
     def __init__(self, keep: Callable[[bytes], bool] = _keep_all, max_line: int = MAX_LINE_BYTES) -> None:
         self._keep = keep
         self._max_line = max_line
-        self._parts: list[bytes] = []  # the unfinished line, as it came
-        self._held = 0  # bytes in _parts
-        self._tail = b""  # last bytes of a line whose middle is dropped
-        self._dropping = False
-        self._too_long = False
-        self._asked = False
-        self._size = 0  # bytes of the unfinished line so far
         self._offset = 0  # where the unfinished line starts
         self._line = 1
-
-    @property
-    def pending(self) -> int:
-        """Bytes of the unfinished last line."""
-        return self._size
+        self._parts: list[bytes] = []  # the unfinished line, as it came; only its head once `_tail` is set
+        self._size = 0  # bytes of the unfinished line so far
+        self._asked = False
+        self._tail: bytes | None = None  # its last bytes, when its middle is dropped
+        self._wanted = True  # what `keep` said
 
     @property
     def line_start(self) -> int:
@@ -68,8 +64,6 @@ class Framer:
     def feed(self, chunk: bytes) -> list[Record | Reject]:
         """Take the next bytes; return the lines that they complete, in order (none, one or many)."""
         out: list[Record | Reject] = []
-        if not chunk:
-            return out
         first = 0
         if self._size:
             cut = chunk.find(b"\n")
@@ -79,22 +73,11 @@ class Framer:
             self._grow(chunk[:cut])
             self._close(out, ended=True)
             first = cut + 1
-        last = chunk.rfind(b"\n", first) + 1
-        if last > first:
-            offset, number = self._offset, self._line
-            for line in chunk[first : last - 1].split(b"\n"):
-                size = len(line)
-                if size > self._max_line:
-                    out.append(Reject(TOO_LONG, offset, number, size))
-                else:
-                    item = _item(line, offset, number, ended=True)
-                    if item is not None:
-                        out.append(item)
-                offset += size + 1
-                number += 1
-            self._offset, self._line = offset, number
-        if last < len(chunk) and (last > first or first < len(chunk)):
-            self._grow(chunk[max(last, first) :])
+        end = chunk.rfind(b"\n", first)
+        if end >= 0:
+            self._lines(chunk[first:end], out)
+            first = end + 1
+        self._grow(chunk[first:])
         return out
 
     def finish(self) -> list[Record | Reject]:
@@ -104,48 +87,54 @@ class Framer:
             self._close(out, ended=False)
         return out
 
+    def _lines(self, block: bytes, out: list[Record | Reject]) -> None:
+        """Give out whole lines that came in one piece."""
+        for line in block.split(b"\n"):
+            size = len(line)
+            if size > HOLD_BYTES:
+                self._grow(line)
+                self._close(out, ended=True)
+                continue
+            item = _item(line, self._offset, self._line, ended=True)
+            if item is not None:
+                out.append(item)
+            self._offset += size + 1
+            self._line += 1
+
     def _grow(self, piece: bytes) -> None:
+        # Once `keep` was asked, the first part holds at least the head.
         if not piece:
             return
         self._size += len(piece)
-        if self._dropping:
+        if self._tail is not None:
             self._tail = (self._tail + piece)[-TAIL_BYTES:]
             return
         self._parts.append(piece)
-        self._held += len(piece)
-        if self._held > HEAD_BYTES and not self._asked:
+        if self._size > HOLD_BYTES and not self._asked:
             self._asked = True
             head = b"".join(self._parts)
             self._parts = [head]
-            if not self._keep(head[:HEAD_BYTES]):
-                self._drop(head)
-        if not self._dropping and self._held > self._max_line:
-            self._too_long = True
-            self._drop(b"".join(self._parts))
-
-    def _drop(self, held: bytes) -> None:
-        self._dropping = True
-        self._parts = [held[:HEAD_BYTES]]
-        self._tail = held[-TAIL_BYTES:]
-        self._held = 0
+            self._wanted = self._keep(head[:HEAD_BYTES])
+        if not self._wanted or self._size > self._max_line:
+            self._tail = b"".join(self._parts[-2:])[-TAIL_BYTES:]
+            self._parts = [self._parts[0][:HEAD_BYTES]]
 
     def _close(self, out: list[Record | Reject], *, ended: bool) -> None:
-        size = self._size
-        if self._too_long:
-            out.append(Reject(TOO_LONG, self._offset, self._line, size))
-        elif self._dropping:
-            data = self._parts[0] + self._tail
-            out.append(Record(data, self._offset, self._line, size, whole=False, ended=ended))
-        else:
-            line = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-            self._parts = []
+        parts, tail, size, wanted = self._parts, self._tail, self._size, self._wanted
+        self._parts, self._tail, self._size, self._wanted, self._asked = [], None, 0, True, False
+        if tail is None:
+            line = parts[0] if len(parts) == 1 else b"".join(parts)
+            parts.clear()  # a long line is not held twice while it is decoded
             item = _item(line, self._offset, self._line, ended=ended)
             if item is not None:
                 out.append(item)
+        elif wanted:
+            out.append(Reject(TOO_LONG, self._offset, self._line, size))
+        else:
+            data = parts[0] + tail.removesuffix(b"\r")
+            out.append(Record(data, self._offset, self._line, size, whole=False, ended=ended))
         self._offset += size + (1 if ended else 0)
         self._line += 1
-        self._parts, self._held, self._tail, self._size = [], 0, b"", 0
-        self._dropping = self._too_long = self._asked = False
 
 
 def _item(line: bytes, offset: int, number: int, *, ended: bool) -> Record | Reject | None:

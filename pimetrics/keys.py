@@ -1,7 +1,7 @@
 """How facts are named: identity is content, not place.
 
-The same call reaches us from the stream, the session file, a fork's copied prefix, a resumed session, a re-read or copied
-file. So a key is made only of what pi copies verbatim. Not in any key:
+The same call reaches us from the stream, the session file, a fork's copied prefix, a resumed session, a re-read or
+copied file. So a key is made only of what pi copies verbatim. Not in any key:
 
 - entry ids: eight hex digits collide between files, and pi invents new ones when it migrates an old file in place;
 - `responseId` or `toolCallId` alone: some providers reuse them;
@@ -53,11 +53,9 @@ def session_key(session_id: str, cwd: str | None) -> Key:
     return (session_id, cwd)
 
 
-def usage_entry_key(
-    kind: str, time: int | None, provider: str | None, model: str | None, usage: Usage, occurrence: int
-) -> Key:
-    """Name paid work that stands in an entry of its own."""
-    return ("entry", kind, time, provider, model, usage, occurrence)
+def usage_entry_key(kind: str, time: int | None, model: Key, usage: Usage, occurrence: int) -> Key:
+    """Name paid work that stands in an entry of its own; `model` is (provider, model) as the entry has them."""
+    return ("entry", kind, time, model, usage, occurrence)
 
 
 def compaction_key(anchor: Key, *fields: object) -> Key:
@@ -75,6 +73,13 @@ def is_open(key: Key) -> bool:
     return key[0] == _OPEN
 
 
+def open_alias(key: Key) -> Key:
+    """Return the alias in an open key."""
+    alias = key[1]
+    assert isinstance(alias, tuple)
+    return alias
+
+
 def alias_of(table: str, key: Key) -> Key | None:
     """Return the alias under which an open key of the same table would have named the fact; None without one."""
     if table not in _ALIASED or key[0] == _OPEN:
@@ -89,8 +94,9 @@ def alias_of(table: str, key: Key) -> Key | None:
 
 def gives_way(key: Key, settled: Mapping[Key, int]) -> bool:
     """Whether a cut-off fact is replaced, given how many settled facts each alias has."""
-    alias, ordinal = key[1], key[2]
-    return isinstance(alias, tuple) and isinstance(ordinal, int) and settled.get(alias, 0) >= ordinal
+    ordinal = key[2]
+    assert isinstance(ordinal, int)
+    return settled.get(open_alias(key), 0) >= ordinal
 
 
 def row_id(table: str, key: Key) -> str:

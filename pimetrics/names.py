@@ -61,22 +61,22 @@ ERROR_TYPES: Final = (
 # pi's own `errorMessage`; numbers are HTTP statuses.
 _ERROR_PATTERNS: Final = tuple(
     (kind, re.compile(pattern, re.IGNORECASE))
-    for kind, pattern in (
-        ("context_overflow", r"context.{0,20}(length|window|limit|overflow|exceed)|prompt is too long|too many tokens"
-                             r"|maximum context|exceeds.{0,30}(context|token)|input is too long"),
-        ("overloaded", r"overloaded|\b529\b|at capacity|model.{0,12}busy"),
-        ("quota", r"quota|billing|insufficient.{0,10}(credit|fund|balance)|\b402\b|credit balance"),
-        ("rate_limited", r"rate.?limit|\b429\b|too many requests"),
-        ("authentication", r"\b401\b|\b403\b|unauthori[sz]ed|forbidden|api.?key|authenticat|permission denied"),
-        ("content_filter", r"content.?(filter|policy)|safety|moderation|refus"),
-        ("timeout", r"time.?out|timed out|\b408\b|\b504\b|deadline"),
-        ("network", r"econn|socket|network|fetch failed|connection|terminated|stream ended|eof|enotfound|epipe|dns"
-                    r"|other side closed|premature|closed before"),
-        ("server_error", r"\b5\d\d\b|internal.?server|server.?error|bad gateway|service.?unavailable|api_error"),
-        ("invalid_request", r"\b4\d\d\b|invalid.?request|bad request|not.?found|invalid.?argument|validation"),
-        ("aborted", r"abort|cancel"),
-    )
-)  # fmt: skip
+    for kind, pattern in {
+        "context_overflow": r"context.{0,20}(length|window|limit|overflow|exceed)|prompt is too long|maximum context"
+        r"|too many tokens|exceeds.{0,30}(context|token)|input is too long",
+        "overloaded": r"overloaded|\b529\b|at capacity|model.{0,12}busy",
+        "quota": r"quota|billing|insufficient.{0,10}(credit|fund|balance)|\b402\b|credit balance",
+        "rate_limited": r"rate.?limit|\b429\b|too many requests",
+        "authentication": r"\b401\b|\b403\b|unauthori[sz]ed|forbidden|api.?key|authenticat|permission denied",
+        "content_filter": r"content.?(filter|policy)|safety|moderation|refus",
+        "timeout": r"time.?out|timed out|\b408\b|\b504\b|deadline",
+        "network": r"econn|socket|network|fetch failed|connection|terminated|stream ended|eof|enotfound|epipe|dns"
+        r"|other side closed|premature|closed before",
+        "server_error": r"\b5\d\d\b|internal.?server|server.?error|bad gateway|service.?unavailable|api_error",
+        "invalid_request": r"\b4\d\d\b|invalid.?request|bad request|not.?found|invalid.?argument|validation",
+        "aborted": r"abort|cancel",
+    }.items()
+)
 
 
 def error_type(text: str | None) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import Any
 
 import click
 
 from pimetrics.api import load
-from pimetrics.errors import WrongUseError
+from pimetrics.commands.stdin import refuse_terminal
 from pimetrics.names import printable
 from pimetrics.sinks.summary import summarize
 
@@ -35,18 +34,6 @@ def command(paths: tuple[str, ...], *, as_json: bool, strict: bool) -> None:
         _show(summary)
     if strict and summary["rejects"]["total"]:
         sys.exit(1)
-
-
-def refuse_terminal(paths: tuple[str, ...]) -> None:
-    """Refuse to read records from a terminal, where none will come.
-
-    Raises:
-        WrongUseError: `-` was given and standard input is a terminal.
-    """
-    if "-" in paths and os.isatty(0):
-        raise WrongUseError(
-            'standard input is a terminal; pipe pi into pimetrics (pi --mode json "..." | pimetrics ... -) or name a file'
-        )
 
 
 def _show(summary: dict[str, Any]) -> None:
@@ -98,7 +85,7 @@ def _show(summary: dict[str, Any]) -> None:
 
 def money(usd: float) -> str:
     """Show USD: two decimals above ten dollars, four below."""
-    return f"${usd:,.2f}" if abs(usd) >= 10 else f"${usd:,.4f}"  # noqa: PLR2004  said above
+    return f"${usd:,.2f}" if abs(usd) >= 10 else f"${usd:,.4f}"
 
 
 def length(seconds: float | None) -> str:
@@ -107,6 +94,6 @@ def length(seconds: float | None) -> str:
         return "-"
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:  # noqa: PLR2004
+    if seconds < 60:
         return f"{seconds:.1f} s"
     return f"{int(seconds // 60)}:{int(seconds % 60):02d} min"

@@ -159,7 +159,7 @@ def _cost(value: Any, unknown: Unknown) -> tuple[float | None, float | None, boo
             reported = float(value)
         except OverflowError:
             reported = math.inf
-        return None, reported if abs(reported) < 1e300 else None, True  # noqa: PLR2004  decoding's stand-in for infinity
+        return None, reported if abs(reported) < 1e300 else None, True
     if value is not None:
         unknown["field"] += 1
     return None, None, False
@@ -190,7 +190,9 @@ def content(raw: Any) -> tuple[int, str, tuple[Call, ...]]:
             if call_id is not None:
                 calls.append(Call(call_id, text(block.get("name")) or "", args_bytes(block.get("arguments"))))
             continue
-        body = block.get("text") if kind == "text" else block.get("thinking") if kind == "thinking" else block.get("data")
+        body = (
+            block.get("text") if kind == "text" else block.get("thinking") if kind == "thinking" else block.get("data")
+        )
         if type(body) is str:
             total += size(body)
             if kind == "text":

@@ -1,10 +1,10 @@
 """Lines to JSON objects, by ijson: the only place that imports it.
 
-A batch of whole lines is decoded in one go (three times as fast as a parser a line). When anything in a batch is odd, the
-batch is decoded again line by line, so that a bad line costs only itself. That the batch gave one object a line is
-proof that each line is one object: every line begins with `{` and ends with `}`, JSON allows no raw newline inside a
-string and no `}` followed by `{` inside a value, so no object can reach over a line end, and a line with more than one
-value makes the count too large.
+A batch of whole lines is decoded in one go (three times as fast as a parser a line). When anything in a batch is odd,
+the batch is decoded again line by line, so that a bad line costs only itself. That the batch gave one object a line
+is proof that each line is one object: every line begins with `{` and ends with `}`, JSON allows no raw newline inside
+a string and no `}` followed by `{` inside a value, so no object can reach over a line end, and a line with more than
+one value makes the count too large.
 
 What ijson's backends do differently (3.6, measured) is evened out here, so rows and reasons never depend on them:
 

@@ -78,7 +78,7 @@ class Shortcut:
             return None
         kind = data[9 : data.find(b'"', 9, 60)]
         if kind == b"message_update":
-            return self._update(record) if record.whole else ("message_update", self._dropped(record))
+            return self._update(record) if record.whole else self._dropped(record)
         if not record.whole:
             return (kind.decode(), None) if _ends(data) else None
         if kind == b"message_end":
@@ -100,16 +100,18 @@ class Shortcut:
     def _update(self, record: Record) -> Skim | None:
         data = record.data
         at = data.find(_STEP, 25, _STEP_WITHIN)
-        if at < 0 or (at != 25 and data[25 : 25 + len(_USAGE)] != _USAGE) or not _sound(data):  # noqa: PLR2004  len(_UPDATE)
+        if at < 0 or (at != 25 and data[25 : 25 + len(_USAGE)] != _USAGE) or not _sound(data):
             return None
         at += len(_STEP)
         is_delta = data[at : data.find(b'"', at, at + 40)].endswith(b"_delta")
         return "message_update", MessageUpdate(lambda: self._load_usage(data), is_delta, stamp(data))
 
-    def _dropped(self, record: Record) -> Event:
+    def _dropped(self, record: Record) -> Skim | None:
+        if not _ends(record.data):
+            return None
         at = record.data.find(_STEP, 25, _STEP_WITHIN) + len(_STEP)
         is_delta = record.data[at : record.data.find(b'"', at, at + 40)].endswith(b"_delta")
-        return MessageUpdate(lambda: None, is_delta, stamp(record.data))
+        return "message_update", MessageUpdate(lambda: None, is_delta, stamp(record.data))
 
     def _message_start(self, data: bytes) -> Skim | None:
         role = data[len(_START) : data.find(b'"', len(_START), len(_START) + 20)] if data.startswith(_START) else b""
@@ -174,7 +176,7 @@ def _type_of(head: bytes) -> bytes:
 
 
 def _ends(data: bytes) -> bool:
-    return data.rstrip(b"\r")[-1:] == b"}"
+    return data[-1:] == b"}"
 
 
 def _sound(data: bytes) -> bool:

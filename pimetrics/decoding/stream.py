@@ -165,7 +165,7 @@ def summary_hash(summary: Any) -> str | None:
 def _compaction_end(raw: Raw, unknown: Unknown, received: int | None) -> Event:
     result = raw.get("result")
     done = type(result) is dict
-    body: Raw = result if done else {}
+    body: Raw = result if type(result) is dict else {}
     return CompactionEnd(
         fields.text(raw.get("reason")),
         done,

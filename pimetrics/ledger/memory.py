@@ -12,7 +12,7 @@ from pimetrics import keys
 from pimetrics.keys import Key
 from pimetrics.ledger.merge import merge
 from pimetrics.ledger.totals import GAVE_WAY, Totals
-from pimetrics.rows import COLUMNS, Part, Row
+from pimetrics.rows import COLUMNS, Row
 
 
 class Fact:
@@ -108,9 +108,7 @@ class MemoryLedger:
                     alias = keys.alias_of(table, other)
                     if alias is not None:
                         settled[alias] = settled.get(alias, 0) + 1
-            alias = key[1]
-            assert isinstance(alias, tuple)
-            self._open[table].setdefault(alias, []).append(key)
+            self._open[table].setdefault(keys.open_alias(key), []).append(key)
             if keys.gives_way(key, settled):
                 fact.counted = GAVE_WAY  # its twin is here: nothing of it counts
             return

@@ -4,15 +4,15 @@ A counter moves at most once per fact and metric, when that metric's own columns
 bit of the fact's `counted` mask, tells from the row's columns whether it is final, and what it then moves. A better
 value that comes later changes the table, not the counter; it counts as a late revision.
 
-Integers inside, floats only in exposition: tokens as they are, money in pico-dollars, time in microseconds. So totals are
-exact, and the order in which facts come cannot change a bit of them. (Doubles added in another order differ by 1e-13,
-and PromQL takes a counter that falls by that for a reset and books the whole history again: measured.)
+Integers inside, floats only in exposition: tokens as they are, money in pico-dollars, time in microseconds. So totals
+are exact, and the order in which facts come cannot change a bit of them. (Doubles added in another order differ by
+1e-13, and PromQL takes a counter that falls by that for a reset and books the whole history again: measured.)
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from pimetrics.names import (
@@ -116,6 +116,14 @@ class Totals:
             found.total += amount
         else:
             self.counters[key] = self.counters.get(key, 0) + amount
+
+    def admit_all(self, label: str, values: Mapping[str, int]) -> dict[Labels, int]:
+        """Add up amounts by an open label's value, admitted as in counters."""
+        out: dict[Labels, int] = {}
+        for value, amount in values.items():
+            key = (self._admit(label, label_value(value)),)
+            out[key] = out.get(key, 0) + amount
+        return out
 
     def _admit(self, label: str, value: str) -> str:
         admitted = self.admitted[label]

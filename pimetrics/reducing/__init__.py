@@ -1,7 +1,7 @@
 """Events to rows: one reducer a matter, all fed by one `Reduction`, which knows one source.
 
-The contract: `feed(events)` returns the rows that the events complete, in order; `finish()` says that the source is over
-and returns what was left open as unfinished. No I/O, no clock, no globals.
+The contract: `feed(events)` returns the rows that the events complete, in order; `finish()` says that the source is
+over and returns what was left open as unfinished. No I/O, no clock, no globals.
 """
 
 from __future__ import annotations

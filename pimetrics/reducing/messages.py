@@ -1,7 +1,7 @@
 """Settled messages to `messages` and `usage` rows, and what a cut-off answer had reported to unfinished ones.
 
-`message_end` is the record of a message. An answer that began and never ended keeps the usage it last reported, as a row
-of its own with `settled` false.
+`message_end` is the record of a message. An answer that began and never ended keeps the usage it last reported, as a
+row of its own with `settled` false.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Messages:
         usage, scene = event.usage, self._scene
         if usage is None:
             return
-        name = (event.kind, event.entry.time, event.provider, event.model, usage)
+        name = (event.kind, event.entry.time, (event.provider, event.model), usage)
         key = keys.usage_entry_key(*name, scene.number(("usage", *name)))
         named = event.provider is not None or event.model is not None
         here = scene.here

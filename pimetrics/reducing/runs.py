@@ -1,8 +1,8 @@
 """Prompts, runs and turns: the units of work.
 
-A *turn* is one answer and its tools; session files give turns too. A *run* is `agent_start` to `agent_end`; a retry or a
-compaction starts another one for the same *prompt*, which lasts to `agent_settled` (from 0.80.4), before that to the
-next run that a user message begins.
+A *turn* is one answer and its tools; session files give turns too. A *run* is `agent_start` to `agent_end`; a retry
+or a compaction starts another one for the same *prompt*, which lasts to `agent_settled` (from 0.80.4), before that to
+the next run that a user message begins.
 """
 
 from __future__ import annotations
@@ -241,7 +241,11 @@ class Runs:
         self._prompt = None
         if prompt.key is None:
             return
-        values = prompt.when | {"outcome": outcome or prompt.outcome or "ok", "turns": prompt.turns, "runs": prompt.runs}
+        values = prompt.when | {
+            "outcome": outcome or prompt.outcome or "ok",
+            "turns": prompt.turns,
+            "runs": prompt.runs,
+        }
         start = prompt.when["time"] if prompt.when["time_source"] == "message" else prompt.received_ms
         values |= _length(start if received_ms is not None else None, received_ms)
         self._scene.emit("prompts", prompt.key, values, in_prompt=False)

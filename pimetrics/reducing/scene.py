@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pimetrics import keys
-from pimetrics.events import Call, Entry, Header, Message, MessageEnd
+from pimetrics.events import Call, Entry, Header, MessageEnd
 from pimetrics.keys import Key
 from pimetrics.rows import Part, Row
 

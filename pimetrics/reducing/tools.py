@@ -147,7 +147,7 @@ class Tools:
         self._open.setdefault(opened.call.id, []).append(opened)
 
     def _pop(self, call_id: str) -> _Open | None:
-        """Take the first open call of that id, of the answer in force before those of older answers (ids are reused)."""
+        """Take the first open call of that id; the answer in force goes before older ones, since ids are reused."""
         line = self._open.get(call_id)
         if line is None:
             return None

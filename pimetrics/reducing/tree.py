@@ -43,9 +43,7 @@ class Tree:
 
     def model(self, event: ModelChanged) -> None:
         """Another model is in force."""
-        self._scene.here = self._scene.here._replace(
-            provider=event.provider, model=event.model, response_model=None
-        )
+        self._scene.here = self._scene.here._replace(provider=event.provider, model=event.model, response_model=None)
 
     def thinking(self, event: ThinkingLevelChanged) -> None:
         """Another thinking level is in force."""

@@ -1,7 +1,7 @@
 """Facts to the one object that `report --json` prints, and that every other report shows in parts.
 
-Money is added as integers (pico-dollars) and times as microseconds, as the counters are, so a report, the tables and the
-scrape agree to the last digit.
+Money is added as integers (pico-dollars) and times as microseconds, as the counters are, so a report, the tables and
+the scrape agree to the last digit.
 """
 
 from __future__ import annotations
@@ -138,9 +138,7 @@ def _model(v: Values) -> tuple[str, str]:
     return v.get("provider") or UNKNOWN, v.get("response_model") or v.get("model") or UNKNOWN
 
 
-def _unfinished(
-    usage: list[Values], messages: list[Values], tools: list[Values], runs: list[Values]
-) -> dict[str, Any]:
+def _unfinished(usage: list[Values], messages: list[Values], tools: list[Values], runs: list[Values]) -> dict[str, Any]:
     spend = Spend()
     for v in usage:
         if not v["settled"]:

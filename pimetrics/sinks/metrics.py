@@ -1,0 +1,127 @@
+"""METRICS as a Prometheus collector: reads a snapshot of the totals and the live state, and never a session file.
+
+The collector goes on whatever registry it is given. It keeps nothing between scrapes, so the cost of a scrape depends
+on the number of series, not on history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate, product
+from typing import Final, NamedTuple, TypeVar
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from pimetrics import __version__
+from pimetrics.names import COUNTER, HISTOGRAM, METRICS
+from pimetrics.names import Metric as Family
+
+Labels = tuple[str, ...]
+T = TypeVar("T")
+
+
+class Observed(NamedTuple):
+    """A histogram at one moment: counts by bucket (not cumulative, +Inf last) and the sum, in internal units."""
+
+    counts: tuple[int, ...]
+    total: int
+
+
+class Snapshot(NamedTuple):
+    """Everything that a scrape shows, at one moment.
+
+    Attributes:
+        counters: By metric, label values to amount in internal units.
+        histograms: The same for histograms.
+        gauges: By metric, label values to value.
+        ready: Whether catch-up is done; before that only `pimetrics_*` is shown, so that history is never a ramp.
+    """
+
+    counters: Mapping[str, Mapping[Labels, int]]
+    histograms: Mapping[str, Mapping[Labels, Observed]]
+    gauges: Mapping[str, Mapping[Labels, float]]
+    ready: bool = True
+
+
+class PiCollector(Collector):
+    """Collects METRICS from a snapshot.
+
+    Args:
+        snapshot: Called once a scrape.
+    """
+
+    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+        self._snapshot = snapshot
+
+    def describe(self) -> Iterable[Metric]:
+        """Name the families without taking a snapshot (registries ask once, to find clashes)."""
+        for name, family in METRICS.items():
+            yield Metric(name.removesuffix("_total") if family.kind == COUNTER else name, family.help, family.kind)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family, with all its series."""
+        now = self._snapshot()
+        for name, family in METRICS.items():
+            if not now.ready and name.startswith("pi_"):
+                continue
+            if family.kind == COUNTER:
+                yield _counter(name, family, now.counters.get(name, {}))
+            elif family.kind == HISTOGRAM:
+                yield _histogram(name, family, now.histograms.get(name, {}))
+            else:
+                yield _gauge(name, family, now.gauges.get(name, {}))
+
+
+def _counter(name: str, family: Family, values: Mapping[Labels, int]) -> Metric:
+    out = CounterMetricFamily(name, family.help, labels=family.labels)
+    for labels, amount in sorted(_with_zeros(family, values, 0).items()):
+        out.add_metric(labels, amount / family.scale)
+    return out
+
+
+def _gauge(name: str, family: Family, values: Mapping[Labels, float]) -> Metric:
+    out = GaugeMetricFamily(name, family.help, labels=family.labels)
+    if name == "pimetrics_build_info":
+        out.add_metric((__version__,), 1)
+        return out
+    for labels, value in sorted(_with_zeros(family, values, 0.0).items()):
+        out.add_metric(labels, value)
+    return out
+
+
+def _histogram(name: str, family: Family, values: Mapping[Labels, Observed]) -> Metric:
+    out = HistogramMetricFamily(name, family.help, labels=family.labels)
+    bounds = _BOUNDS[name]
+    nothing = Observed((0,) * len(bounds), 0)
+    for labels, seen in sorted(_with_zeros(family, values, nothing).items()):
+        counts = map(float, accumulate(seen.counts))
+        out.add_metric(labels, list(zip(bounds, counts, strict=True)), seen.total / family.scale)
+    return out
+
+
+def _bound(value: float) -> str:
+    return str(float(value))
+
+
+_BOUNDS: Final = {
+    name: [*map(_bound, family.buckets), "+Inf"] for name, family in METRICS.items() if family.kind == HISTOGRAM
+}
+
+
+def _with_zeros(family: Family, values: Mapping[Labels, T], zero: T) -> dict[Labels, T]:
+    """Add the series that exist at 0 from the start.
+
+    Without open labels: every combination of the closed ones. With them: for each combination of open values that has
+    been seen, every value of the last label, so that `rate()` of the first error of a tool is not lost.
+    """
+    filled = dict(values)
+    last = family.labels[-1] if family.labels else None
+    if all(label in family.closed for label in family.labels):
+        for labels in product(*(family.closed[label] for label in family.labels)):
+            filled.setdefault(labels, zero)
+    elif last in family.closed:
+        for head in {labels[:-1] for labels in values}:
+            for value in family.closed[last]:
+                filled.setdefault((*head, value), zero)
+    return filled

@@ -1,0 +1,109 @@
+"""The HTTP side of `serve`: /metrics, /-/healthy, /-/ready and a small page at /."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest as text_format
+from prometheus_client.openmetrics.exposition import generate_latest as openmetrics_format
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from pimetrics import __version__
+
+OPENMETRICS: Final = "application/openmetrics-text"
+OPENMETRICS_TYPE: Final = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
+TEXT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+_PAGE: Final = f"""<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>pimetrics</title></head>
+<body>
+<h1>pimetrics {__version__}</h1>
+<p>What the pi coding agent does and costs, for Prometheus.</p>
+<ul>
+<li><a href="metrics">metrics</a></li>
+<li><a href="-/healthy">healthy</a></li>
+<li><a href="-/ready">ready</a></li>
+</ul>
+</body>
+</html>
+"""
+
+
+def make_app(registry: CollectorRegistry, *, ready: Callable[[], bool]) -> Starlette:
+    """Build the application.
+
+    Args:
+        registry: What /metrics shows.
+        ready: Whether catch-up is done.
+    """
+
+    def metrics(request: Request) -> Response:
+        names = request.query_params.getlist("name[]")
+        shown = registry.restricted_registry(names) if names else registry
+        if wants_openmetrics(request.headers.get("accept", "")):
+            body, content_type = openmetrics_format(shown), OPENMETRICS_TYPE
+        else:
+            body, content_type = text_format(shown), TEXT_TYPE
+        headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
+        if accepts_gzip(request.headers.get("accept-encoding", "")):
+            body = gzip.compress(body, compresslevel=1, mtime=0)
+            headers["Content-Encoding"] = "gzip"
+        return Response(body, headers=headers)
+
+    def healthy(_request: Request) -> Response:
+        return PlainTextResponse("pimetrics is healthy\n")
+
+    def is_ready(_request: Request) -> Response:
+        if ready():
+            return PlainTextResponse("pimetrics is ready\n")
+        return PlainTextResponse("pimetrics is catching up; see pimetrics_source_lag_bytes\n", status_code=503)
+
+    def page(_request: Request) -> Response:
+        return HTMLResponse(_PAGE)
+
+    return Starlette(
+        routes=[
+            Route("/metrics", metrics),
+            Route("/-/healthy", healthy),
+            Route("/-/ready", is_ready),
+            Route("/", page),
+        ]
+    )
+
+
+def wants_openmetrics(accept: str) -> bool:
+    """Whether an Accept header prefers OpenMetrics to the text format; q-values count, text wins a tie of none."""
+    wanted = _qualities(accept)
+    openmetrics = wanted.get(OPENMETRICS, 0.0)
+    return openmetrics > 0 and openmetrics >= wanted.get("text/plain", 0.0)
+
+
+def accepts_gzip(accept_encoding: str) -> bool:
+    """Whether an Accept-Encoding header takes gzip."""
+    wanted = _qualities(accept_encoding)
+    return wanted.get("gzip", wanted.get("*", 0.0)) > 0
+
+
+def _qualities(header: str) -> dict[str, float]:
+    """Return the best quality of each name in a header of the Accept family; a malformed q counts as 0."""
+    found: dict[str, float] = {}
+    for item in header.split(","):
+        name, *params = (part.strip().lower() for part in item.split(";"))
+        quality = 1.0
+        for param in params:
+            key, _, value = param.partition("=")
+            if key.strip() == "q":
+                try:
+                    quality = float(value)
+                except ValueError:
+                    quality = 0.0
+        if name:
+            found[name] = max(found.get(name, 0.0), quality)
+    return found
