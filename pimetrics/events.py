@@ -290,15 +290,19 @@ class CompactionEnd(NamedTuple):
 
 
 class UsageEntry(NamedTuple):
-    """Paid work without a message: a `usage` or `branch_summary` entry, in a file or in `entry_appended`."""
+    """Paid work without a message: a `usage` or `branch_summary` entry.
+
+    `entry` is its place in the tree of a session file; None where a stream shows it (`entry_appended`).
+    """
 
     operation: str
     kind: str
     provider: str | None
     model: str | None
     usage: Usage | None
+    time: int | None
     received_ms: int | None
-    entry: Entry
+    entry: Entry | None
 
 
 class ModelChanged(NamedTuple):

@@ -58,22 +58,24 @@ def _compaction(raw: Raw, unknown: Unknown, received: int | None) -> Event:
 
 
 def _branch_summary(raw: Raw, unknown: Unknown, received: int | None) -> Event:
-    spent = fields.usage(raw.get("usage"), unknown)
-    return UsageEntry("branch_summary", "branch_summary", None, None, spent, received, fields.entry(raw))
+    spent, frame = fields.usage(raw.get("usage"), unknown), fields.entry(raw)
+    return UsageEntry("branch_summary", "branch_summary", None, None, spent, frame.time, received, frame)
 
 
 def _usage(raw: Raw, unknown: Unknown, received: int | None) -> Event:
     kind = fields.text(raw.get("kind")) or "unknown"
     if kind != "cache_warm":
         unknown["usage_kind"] += 1
+    frame = fields.entry(raw)
     return UsageEntry(
         "cache_warm" if kind == "cache_warm" else "other",
         kind,
         fields.text(raw.get("provider")),
         fields.text(raw.get("model")),
         fields.usage(raw.get("usage"), unknown),
+        frame.time,
         received,
-        fields.entry(raw),
+        frame,
     )
 
 
@@ -121,7 +123,8 @@ def appended(raw: Raw, unknown: Unknown, received: int | None) -> Event | None:
     if kind not in READERS:
         unknown["entry"] += 1
         return None
-    return READERS[kind](body, unknown, received) if kind in _SHOWN_ONLY_HERE else None
+    event = READERS[kind](body, unknown, received) if kind in _SHOWN_ONLY_HERE else None
+    return event._replace(entry=None) if isinstance(event, UsageEntry) else None
 
 
 def place(raw: Raw) -> Event:

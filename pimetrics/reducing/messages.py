@@ -95,7 +95,7 @@ class Messages:
         usage, scene = event.usage, self._scene
         if usage is None:
             return
-        name = (event.kind, event.entry.time, (event.provider, event.model), usage)
+        name = (event.kind, event.time, (event.provider, event.model), usage)
         key = keys.usage_entry_key(*name, scene.number(("usage", *name)))
         named = event.provider is not None or event.model is not None
         here = scene.here
@@ -103,14 +103,14 @@ class Messages:
             "usage",
             key,
             usage_values(usage)
-            | scene.when(event.received_ms, event.entry.time)
+            | scene.when(event.received_ms, event.time)
             | {
                 "operation": event.operation,
                 "provider": event.provider if named else here.provider,
                 "model": event.model if named else here.model,
                 "response_model": None if named else here.response_model,
             },
-            event.entry.id,
+            event.entry.id if event.entry else None,
         )
 
     def close(self) -> keys.Key | None:

@@ -23,7 +23,7 @@ class Place(NamedTuple):
     Attributes:
         anchor: Name of the last settled message; None before the first.
         time: Time of that message, epoch ms.
-        ended: When that message was written (session files), epoch ms.
+        ended: When the agent's last message was written (session files), epoch ms.
         answer: Name of the last assistant message, the parent of tool calls.
         answered: When that message was written (session files), epoch ms.
         calls: Tool calls that it asked for, by id.
@@ -155,6 +155,8 @@ class Scene:
                 calls={call.id: call for call in message.calls},
             )
         else:
+            if message.role != "toolResult":
+                ended = self.here.ended
             self.here = self.here._replace(anchor=key, time=time, ended=ended)
         return Moment(key, time, source)
 
