@@ -1,8 +1,8 @@
 """What a session file says beyond its messages: the session itself, its prompts and its turns.
 
 Files do not say when work began or ended, so a prompt is a user message that was submitted after the agent's last
-message was written; one submitted earlier was queued while the agent worked (steering or follow-up) and belongs to the prompt
-before it.
+message was written; one submitted earlier was queued while the agent worked (steering or follow-up) and belongs to
+the prompt before it.
 """
 
 from __future__ import annotations
