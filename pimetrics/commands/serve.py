@@ -66,18 +66,19 @@ def command(paths: tuple[str, ...], *, address: str, state: Path | None, no_stat
         target=_follow, args=(exporter, names or ([] if paths else default_paths()), stop), daemon=True, name="reader"
     )
     reader.start()
+    host, port = listener.getsockname()[:2]
+    print(f"pimetrics: serving http://{f'[{host}]' if ':' in host else host}:{port}/metrics", file=sys.stderr)
+    run(exporter, listener)
+    stop.set()
+
+
+def run(exporter: Exporter, listener: socket.socket) -> None:
+    """Serve HTTP until a signal ends it."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(PiCollector(exporter.snapshot))
     ProcessCollector(registry=registry)
-    host, port = listener.getsockname()[:2]
-    print(f"pimetrics: serving http://{f'[{host}]' if ':' in host else host}:{port}/metrics", file=sys.stderr)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            make_app(registry, ready=lambda: exporter.ready), log_level="warning", access_log=False, lifespan="off"
-        )
-    )
-    server.run(sockets=[listener])
-    stop.set()
+    app = make_app(registry, ready=lambda: exporter.ready)
+    uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")).run(sockets=[listener])
 
 
 def listen(address: str) -> socket.socket:

@@ -1,0 +1,64 @@
+"""`pimetrics demo`: bundled recordings of real pi, played into a live exporter."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from importlib.resources import files
+from itertools import count
+
+import click
+import zstandard
+
+from pimetrics.commands.serve import listen, run
+from pimetrics.exporter import Exporter
+from pimetrics.sources.replay import plan
+
+_PAUSE_SECONDS = 1.0
+"""Between two recordings, so that their ends show."""
+
+
+@click.command()
+@click.option("--web.listen-address", "address", default="127.0.0.1:9746", show_default=True, help="Where to listen.")
+@click.option("--speed", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Pace of the playing.")
+def command(address: str, speed: float) -> None:
+    """Play bundled recordings of pi into a live exporter, again and again.
+
+    They are of pi 0.58 to 1.6, with retries, compactions and parallel tools. Nothing of yours is read or written.
+    """
+    exporter = Exporter()
+    listener = listen(address)
+    stop = threading.Event()
+    player = threading.Thread(target=_play, args=(exporter, speed, stop), daemon=True, name="player")
+    player.start()
+    host, port = listener.getsockname()[:2]
+    click.echo(f"pimetrics demo: http://{host}:{port}/ (Ctrl-C ends it). Try:\n  curl {host}:{port}/metrics", err=True)
+    run(exporter, listener)
+    stop.set()
+
+
+def recordings() -> list[tuple[str, bytes]]:
+    """Return the bundled recordings: (name, stamped records)."""
+    found = []
+    for each in sorted(files("pimetrics.demo").iterdir(), key=lambda each: each.name):
+        if each.name.endswith(".jsonl.zst"):
+            with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(each.read_bytes())) as reader:
+                found.append((each.name.removesuffix(".jsonl.zst"), reader.read()))
+    return found
+
+
+def _play(exporter: Exporter, speed: float, stop: threading.Event) -> None:
+    exporter.ready = True
+    bundle = recordings()
+    for playing in count(1):
+        for name, recording in bundle:
+            start = time.time()
+            source = exporter.open(f"{name}#{playing}")
+            for due, line in plan(recording, round(start * 1000), playing, speed):
+                if stop.wait(max(0.0, start + due - time.time())):
+                    return
+                exporter.feed(source, line)
+            exporter.finish(source)
+            if stop.wait(_PAUSE_SECONDS / speed):
+                return
