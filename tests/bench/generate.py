@@ -1,0 +1,369 @@
+"""Large, deterministic pi streams and session files in the shapes of the recordings, with exact totals.
+
+    python -m tests.bench.generate --dialect delta --size 100MB --output big.jsonl    # totals as JSON on stdout
+
+    from tests.bench.generate import Generator
+    generator = Generator("session", seed=7, clean=True)
+    for chunk in generator.chunks(50_000_000): ...     # whole lines; memory is that of one turn
+    generator.totals.cost_nano                         # exact: prices are whole nano-dollars
+
+Dialects: delta (`pi --mode json` of 1.6), cumulative (of 0.73), session (session files of 1.6). A file is a row of whole
+sessions, each with its header; it ends with the first session that reaches the size. Same arguments, same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from tests.bench import wire
+from tests.bench.texts import Texts, joined
+
+DIALECTS: Final = tuple(wire.WRITERS)
+TOKENS: Final = ("input", "output", "cacheRead", "cacheWrite", "reasoning")
+
+MODELS: Final = (
+    wire.Model("ember", "ember-1", "anthropic-messages", (5000, 25000, 500, 6250)),
+    wire.Model("quill", "quill-small", "openai-completions", (600, 2400, 60, 750)),
+    wire.Model("quill", "quill-large", "openai-completions", (3000, 12000, 300, 3750)),
+    wire.Model("plain", "plain-8b", "openai-completions", (0, 0, 0, 0)),  # reports no usage
+)
+_SHARES: Final = (0.4, 0.75, 0.95, 1.0)  # of the sessions, running sum
+_FILES: Final = ("src/prices.py", "src/basket.py", "src/report.txt", "notes.txt", "README.md")
+_OVERLOADED: Final = '529 {\\"type\\":\\"error\\",\\"error\\":{\\"type\\":\\"overloaded_error\\",\\"message\\":\\"Overloaded\\"}}'
+_NO_USAGE: Final = (
+    '{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,'
+    '"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}'
+)
+_EPOCH: Final = 1_796_065_800_000  # ms; the day of the recordings
+_RETRY_MS: Final = 2000
+
+
+@dataclass
+class Totals:
+    """What a reader must find, exactly. Costs are nano-dollars, durations ms."""
+
+    dialect: str
+    bytes: int = 0
+    types: Counter[str] = field(default_factory=Counter)
+    sessions: int = 0
+    prompts: int = 0
+    runs: int = 0
+    turns: int = 0
+    requests: int = 0
+    stop_reasons: Counter[str] = field(default_factory=Counter)
+    models: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
+    compaction_usage: Counter[str] = field(default_factory=Counter)
+    tools: dict[str, Counter[str]] = field(default_factory=dict)
+    retries: Counter[str] = field(default_factory=Counter)
+    compactions: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def records(self) -> int:
+        """Lines."""
+        return self.types.total()
+
+    @property
+    def usage(self) -> Counter[str]:
+        """Tokens by kind and `cost_nano`, of messages and compactions together."""
+        total: Counter[str] = Counter(self.compaction_usage)
+        for counts in self.models.values():
+            total.update(counts)
+        return total
+
+    @property
+    def cost_nano(self) -> int:
+        """The bill."""
+        return self.usage["cost_nano"]
+
+    def as_json(self) -> dict[str, Any]:
+        """A JSON object of everything."""
+        return {
+            "dialect": self.dialect, "bytes": self.bytes, "records": self.records, "types": dict(self.types),
+            "sessions": self.sessions, "prompts": self.prompts, "runs": self.runs, "turns": self.turns,
+            "requests": self.requests, "stop_reasons": dict(self.stop_reasons), "usage": dict(self.usage),
+            "models": [{"provider": p, "model": m, **counts} for (p, m), counts in sorted(self.models.items())],
+            "compaction_usage": dict(self.compaction_usage), "tools": {k: dict(v) for k, v in sorted(self.tools.items())},
+            "retries": dict(self.retries), "compactions": dict(self.compactions),
+        }  # fmt: skip
+
+
+class Generator:
+    """Writes sessions, one after the other, and keeps the totals of what it has handed out.
+
+    Args:
+        dialect: One of DIALECTS.
+        seed: Another seed gives another file of the same mix.
+        clean: No half emojis, so that strict parsers read every line.
+        long: Texts of the length of real work: tool output of 2 to 50 kB, thinking, signatures.
+    """
+
+    def __init__(self, dialect: str, *, seed: int = 1, clean: bool = False, long: bool = False) -> None:
+        if dialect not in wire.WRITERS:
+            raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}, not {dialect}")
+        self.totals = Totals(dialect)
+        self._random = Random(f"{dialect} {seed}")
+        self._rnd = self._random.random
+        self._texts = Texts(self._random, halves=not clean, long=long)
+        self._writer = wire.WRITERS[dialect]()
+        self.totals.types = self._writer.types
+        self._session_id_tail = self._random.getrandbits(32)
+        self._now = _EPOCH + int(self._rnd() * 10**9)
+        self._made = 0  # ids handed out
+
+    def chunks(self, size: int) -> Iterator[bytes]:
+        """Whole sessions until `size` bytes are reached, in chunks of whole lines."""
+        while self.totals.bytes < size:
+            yield from self.session()
+
+    def session(self) -> Iterator[bytes]:
+        """One session, in chunks of whole lines."""
+        out = self._writer.out
+        for _ in self._tell_session():
+            chunk = "".join(out).encode()
+            out.clear()
+            self.totals.bytes += len(chunk)
+            yield chunk
+
+    def _pick(self, count: int) -> int:
+        return int(self._rnd() * count)
+
+    def _next(self) -> int:
+        self._made += 1
+        return self._made
+
+    def _tell_session(self) -> Iterator[None]:
+        """Writes one session; yields where the caller may take what is written."""
+        writer, totals = self._writer, self.totals
+        n = self._next()
+        self._now += 2000 + self._pick(90_000)
+        share = self._rnd()
+        model = next(m for m, limit in zip(MODELS, _SHARES, strict=True) if share < limit)
+        session_id = f"01a22de0-{n & 0xFFFF:04x}-7{n >> 16 & 0xFFF:03x}-8000-{self._session_id_tail:08x}{n & 0xFFFF:04x}"
+        writer.open_session(session_id, self._now, model)
+        totals.sessions += 1
+        context = 900
+        for prompt in range((1, 1, 2, 2, 3, 4)[self._pick(6)]):
+            totals.prompts += 1
+            self._start_run()
+            kept: list[str] = []  # messages of the run, for agent_end
+            if not prompt and writer.modern:
+                kept.append(wire.system_message(self._now))
+                writer.message(kept[-1], self._now)
+            self._now += 3
+            text = joined(self._texts.pieces(3, 14))
+            kept.append(f'{{"role":"user","content":[{{"type":"text","text":"{text}"}}],"timestamp":{self._now}}}')
+            writer.message(kept[-1], self._now)
+            turns = (1, 1, 2, 3, 5)[self._pick(5)]
+            for turn in range(turns):
+                if turn:
+                    writer.turn_start()
+                retried = self._rnd() < 0.04
+                if retried:
+                    self._fail(model, kept)
+                    kept = []
+                context += 60 + self._pick(440)
+                self._turn(model, kept, context, last=turn == turns - 1, retried=retried)
+                yield
+            writer.run_end(kept, will_retry=False)
+            if self._rnd() < 0.05:
+                self._compact(model, context)
+                context = context // 3
+            writer.settled()
+            self._now += 500 + self._pick(20_000)
+        yield
+
+    def _start_run(self) -> None:
+        self._writer.run_start()
+        self._writer.turn_start()
+        self.totals.runs += 1
+
+    def _fail(self, model: wire.Model, kept: list[str]) -> None:
+        """An answer that is only an error, and the run that ends with it."""
+        writer, totals = self._writer, self.totals
+        self._now += 100
+        more = ',"durationMs":98,"thinkingLevel":"low"' if writer.modern else ""
+        message = (
+            f'{{"role":"assistant","content":[],{model.head},"usage":{_NO_USAGE},"stopReason":"error",'
+            f'"timestamp":{self._now - 98},"errorMessage":"{_OVERLOADED}"{more}}}'
+        )
+        writer.failed_answer(message, self._now)
+        kept.append(message)
+        writer.turn_end(message, [])
+        writer.run_end(kept, will_retry=True)
+        writer.retry_start(_OVERLOADED, _RETRY_MS, self._now)
+        self._now += _RETRY_MS
+        self._count(model, "error", (0, 0, 0, 0, 0), 0)
+        totals.retries.update(attempts=1, success=1, backoff_ms=_RETRY_MS)
+        self._start_run()
+
+    def _turn(self, model: wire.Model, kept: list[str], context: int, *, last: bool, retried: bool) -> None:
+        writer, texts, rnd = self._writer, self._texts, self._rnd
+        blocks: list[wire.Block] = []
+        if rnd() < (0.6 if texts.long else 0.25):
+            blocks.append(wire.thinking_block(texts.pieces(8, 44), texts.signature()))
+        thought = bool(blocks)
+        if last or rnd() < 0.7:
+            blocks.append(wire.text_block(texts.pieces(2, 31)))
+        calls = [] if last else [self._call() for _ in range((1, 1, 1, 2, 3)[self._pick(5)])]
+        blocks += calls
+        if model.provider == "plain":
+            tokens = (0, 0, 0, 0, 0)
+        else:
+            output = 5 + self._pick(695)
+            written = self._pick(300) if model.provider == "ember" else 0
+            reasoning = self._pick(output) if thought and writer.modern else 0
+            tokens = (4 + self._pick(896), output, context * 9 // 10, written, reasoning)
+        usage, cost = self._usage(model, tokens)
+        stop = "toolUse" if calls else "stop"
+        self._count(model, stop, tokens, cost)
+        self._now += 20
+        started = self._now
+        self._now += 40 + 9 * sum(len(block.pieces) for block in blocks)
+        tail = f'"stopReason":"stop","timestamp":{started},"responseId":"msg_{self._next():08x}"'
+        ended = tail if stop == "stop" else tail.replace('"stop"', '"toolUse"', 1)
+        if writer.modern:
+            raw = "tool_use" if calls else "end_turn"
+            ended += f',"rawStopReason":"{raw}","durationMs":{self._now - started},"thinkingLevel":"low"'
+        content = ",".join([block.json for block in blocks])
+        message = f'{{"role":"assistant","content":[{content}],{model.head},"usage":{usage},{ended}}}'
+        writer.answer(message, model, blocks, usage, _NO_USAGE, tail, started, self._now)
+        if retried:
+            writer.retry_end()
+        kept.append(message)
+        results = self._run_tools(calls) if calls else []
+        kept += results
+        writer.turn_end(message, results)
+
+    def _usage(self, model: wire.Model, tokens: tuple[int, int, int, int, int]) -> tuple[str, int]:
+        read, out, cached, written, reasoning = tokens
+        price = model.prices
+        costs = (read * price[0], out * price[1], cached * price[2], written * price[3])
+        total = sum(costs)
+        dollars = wire.dollars
+        before = after = flag = ""
+        if self._writer.modern:
+            flag = ',"totalFromProvider":false'
+            if model.api != "anthropic-messages":
+                before = f'"reasoning":{reasoning},'
+            elif reasoning:
+                after = f',"cacheWrite1h":0,"reasoning":{reasoning}'
+            else:
+                after = ',"cacheWrite1h":0'
+        return (
+            f'{{"input":{read},"output":{out},"cacheRead":{cached},"cacheWrite":{written},{before}'
+            f'"totalTokens":{read + out + cached + written},"cost":{{"input":{dollars(costs[0])},'
+            f'"output":{dollars(costs[1])},"cacheRead":{dollars(costs[2])},"cacheWrite":{dollars(costs[3])},'
+            f'"total":{dollars(total)}{flag}}}{after}}}'
+        ), total
+
+    def _count(self, model: wire.Model, stop: str, tokens: tuple[int, int, int, int, int], cost: int) -> None:
+        totals = self.totals
+        totals.turns += 1
+        totals.requests += 1
+        totals.stop_reasons[stop] += 1
+        counts = totals.models.setdefault((model.provider, model.name), Counter())
+        counts["requests"] += 1
+        counts["cost_nano"] += cost
+        for name, value in zip(TOKENS, tokens, strict=True):
+            counts[name] += value
+
+    def _call(self) -> wire.Block:
+        share, n = self._rnd(), self._next()
+        path = _FILES[n % len(_FILES)]
+        text = self._texts.output()[:8000].rpartition("\\n")[0] if self._texts.long else f"n{n}"
+        if share < 0.45:
+            tool, args = "bash", f'{{"command":"sed -n {n % 90},{n % 90 + 5}p {path}"}}'
+        elif share < 0.77:
+            tool, args = "read", f'{{"path":"{path}"}}'
+        elif share < 0.9:
+            tool, args = "edit", f'{{"path":"{path}","edits":[{{"oldText":"n{n}","newText":"{text}"}}]}}'
+        else:
+            tool, args = "write", f'{{"path":"src/out{n % 50}.txt","content":"{text}\\n"}}'
+        return wire.call_block(f"call_{n:x}", tool, args)
+
+    def _run_tools(self, calls: list[wire.Block]) -> list[str]:
+        writer = self._writer
+        ran = []
+        for call in calls:
+            failed = self._rnd() < 0.09
+            ms = (9, 12, 31, 70, 250, 1010)[self._pick(6)] if call.tool == "bash" else 1 + self._pick(39)
+            output = "Could not edit file: nope.txt. Error code: ENOENT." if failed else self._texts.output()
+            ran.append(wire.Ran(call, failed, ms, output))
+            self.totals.tools.setdefault(call.tool, Counter()).update(
+                calls=1, errors=failed, duration_ms=ms if writer.modern else 0
+            )
+        writer.tools(ran)
+        results = []
+        self._now += max(one.duration_ms for one in ran)
+        for one in ran:
+            self._now += 1
+            results.append(wire.result_message(one, self._now, modern=writer.modern))
+            writer.message(results[-1], self._now)
+        return results
+
+    def _compact(self, model: wire.Model, context: int) -> None:
+        writer, totals = self._writer, self.totals
+        self._now += 300
+        if self._rnd() < 0.2:
+            writer.compaction_failed()
+            totals.compactions["failed"] += not isinstance(writer, wire.SessionWriter)
+            return
+        tokens = (2500, 60, 0, 0, 0)
+        usage, cost = self._usage(model, tokens)
+        writer.compaction(context, usage, self._now)
+        totals.compactions.update(ok=1, tokens_before=context)
+        if writer.modern:
+            totals.compaction_usage["cost_nano"] += cost
+            for name, value in zip(TOKENS, tokens, strict=True):
+                totals.compaction_usage[name] += value
+
+
+def write(path: Path, dialect: str, size: int, *, seed: int = 1, clean: bool = False, long: bool = False) -> Totals:
+    """Write one file of at least `size` bytes; gives its totals."""
+    generator = Generator(dialect, seed=seed, clean=clean, long=long)
+    with path.open("wb", buffering=1 << 20) as file:
+        file.writelines(generator.chunks(size))
+    return generator.totals
+
+
+def write_files(folder: Path, dialect: str, files: int, *, seed: int = 1, clean: bool = False) -> Totals:
+    """Write `files` files of one session each into `folder`; gives their totals."""
+    generator = Generator(dialect, seed=seed, clean=clean)
+    for number in range(files):
+        with (folder / f"{number:06d}.jsonl").open("wb") as file:
+            file.writelines(generator.session())
+    return generator.totals
+
+
+def parse_size(text: str) -> int:
+    """Bytes from 500, 10kB, 100MB or 2GB (powers of ten)."""
+    shown = text.strip().upper().removesuffix("B")
+    factor = {"K": 10**3, "M": 10**6, "G": 10**9}.get(shown[-1:], 1)
+    return int(float(shown.rstrip("KMG")) * factor)
+
+
+def main() -> None:
+    """Write one file and its totals."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.generate", description="Write a large pi file.")
+    parser.add_argument("--dialect", choices=DIALECTS, default="delta")
+    parser.add_argument("--size", type=parse_size, default="100MB")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--clean", action="store_true", help="no half emojis")
+    parser.add_argument("--long", action="store_true", help="texts of the length of real work")
+    parser.add_argument("--output", type=Path, required=True)
+    asked = parser.parse_args()
+    totals = write(asked.output, asked.dialect, asked.size, seed=asked.seed, clean=asked.clean, long=asked.long)
+    json.dump(totals.as_json(), sys.stdout, indent=1)
+    sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()
