@@ -17,16 +17,21 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tests.bench import wire
-from tests.bench.texts import Texts, joined
+from tests.bench.texts import Texts
+
+T = TypeVar("T")
 
 DIALECTS: Final = tuple(wire.WRITERS)
+Spent = tuple[int, int, int, int, int, int]
+"""TOKENS and the cost in nano-dollars."""
+
 TOKENS: Final = ("input", "output", "cacheRead", "cacheWrite", "reasoning")
 
 MODELS: Final = (
@@ -114,6 +119,13 @@ class Generator:
         self._texts = Texts(self._random, halves=not clean, long=long)
         self._writer = wire.WRITERS[dialect]()
         self.totals.types = self._writer.types
+        self._usages = {
+            (model.name, thought): self._some_usages(model, thought=thought)
+            for model in MODELS
+            for thought in (False, True)
+        }
+        self._thinks = 0.6 if long else 0.25  # share of the answers
+        self._long = long
         self._session_id_tail = self._random.getrandbits(32)
         self._now = _EPOCH + int(self._rnd() * 10**9)
         self._made = 0  # ids handed out
@@ -134,6 +146,9 @@ class Generator:
 
     def _pick(self, count: int) -> int:
         return int(self._rnd() * count)
+
+    def _draw(self, pool: Sequence[T]) -> T:
+        return pool[int(self._rnd() * len(pool))]
 
     def _next(self) -> int:
         self._made += 1
@@ -158,7 +173,7 @@ class Generator:
                 kept.append(wire.system_message(self._now))
                 writer.message(kept[-1], self._now)
             self._now += 3
-            text = joined(self._texts.pieces(3, 14))
+            text = self._draw(self._texts.questions)
             kept.append(f'{{"role":"user","content":[{{"type":"text","text":"{text}"}}],"timestamp":{self._now}}}')
             writer.message(kept[-1], self._now)
             turns = (1, 1, 2, 3, 5)[self._pick(5)]
@@ -200,30 +215,23 @@ class Generator:
         writer.run_end(kept, will_retry=True)
         writer.retry_start(_OVERLOADED, _RETRY_MS, self._now)
         self._now += _RETRY_MS
-        self._count(model, "error", (0, 0, 0, 0, 0), 0)
+        self._count(model, "error", (0, 0, 0, 0, 0, 0))
         totals.retries.update(attempts=1, success=1, backoff_ms=_RETRY_MS)
         self._start_run()
 
     def _turn(self, model: wire.Model, kept: list[str], context: int, *, last: bool, retried: bool) -> None:
-        writer, texts, rnd = self._writer, self._texts, self._rnd
+        writer, rnd = self._writer, self._rnd
         blocks: list[wire.Block] = []
-        if rnd() < (0.6 if texts.long else 0.25):
-            blocks.append(wire.thinking_block(texts.pieces(8, 44), texts.signature()))
-        thought = bool(blocks)
+        thought = rnd() < self._thinks
+        if thought:
+            blocks.append(self._draw(self._texts.thoughts))
         if last or rnd() < 0.7:
-            blocks.append(wire.text_block(texts.pieces(2, 31)))
+            blocks.append(self._draw(self._texts.texts))
         calls = [] if last else [self._call() for _ in range((1, 1, 1, 2, 3)[self._pick(5)])]
         blocks += calls
-        if model.provider == "plain":
-            tokens = (0, 0, 0, 0, 0)
-        else:
-            output = 5 + self._pick(695)
-            written = self._pick(300) if model.provider == "ember" else 0
-            reasoning = self._pick(output) if thought and writer.modern else 0
-            tokens = (4 + self._pick(896), output, context * 9 // 10, written, reasoning)
-        usage, cost = self._usage(model, tokens)
+        usage, spent = self._draw(self._usages[model.name, thought])
         stop = "toolUse" if calls else "stop"
-        self._count(model, stop, tokens, cost)
+        self._count(model, stop, spent)
         self._now += 20
         started = self._now
         self._now += 40 + 9 * sum(len(block.pieces) for block in blocks)
@@ -242,7 +250,20 @@ class Generator:
         kept += results
         writer.turn_end(message, results)
 
-    def _usage(self, model: wire.Model, tokens: tuple[int, int, int, int, int]) -> tuple[str, int]:
+    def _some_usages(self, model: wire.Model, *, thought: bool) -> list[tuple[str, Spent]]:
+        """Usage objects to draw from; facts stay different, since their messages have different times."""
+        if model.provider == "plain":
+            return [self._usage(model, (0, 0, 0, 0, 0))]
+        pick = self._random.randrange
+        found = []
+        for _ in range(256):
+            output = pick(5, 700)
+            written = pick(300) if model.provider == "ember" else 0
+            reasoning = pick(output) if thought and self._writer.modern else 0
+            found.append(self._usage(model, (pick(4, 900), output, pick(800, 40_000), written, reasoning)))
+        return found
+
+    def _usage(self, model: wire.Model, tokens: tuple[int, int, int, int, int]) -> tuple[str, Spent]:
         read, out, cached, written, reasoning = tokens
         price = model.prices
         costs = (read * price[0], out * price[1], cached * price[2], written * price[3])
@@ -262,32 +283,34 @@ class Generator:
             f'"totalTokens":{read + out + cached + written},"cost":{{"input":{dollars(costs[0])},'
             f'"output":{dollars(costs[1])},"cacheRead":{dollars(costs[2])},"cacheWrite":{dollars(costs[3])},'
             f'"total":{dollars(total)}{flag}}}{after}}}'
-        ), total
+        ), (*tokens, total)
 
-    def _count(self, model: wire.Model, stop: str, tokens: tuple[int, int, int, int, int], cost: int) -> None:
+    def _count(self, model: wire.Model, stop: str, spent: Spent) -> None:
         totals = self.totals
         totals.turns += 1
         totals.requests += 1
         totals.stop_reasons[stop] += 1
-        counts = totals.models.setdefault((model.provider, model.name), Counter())
+        counts = totals.models.get((model.provider, model.name))
+        if counts is None:
+            counts = totals.models[model.provider, model.name] = Counter()
         counts["requests"] += 1
-        counts["cost_nano"] += cost
-        for name, value in zip(TOKENS, tokens, strict=True):
-            counts[name] += value
+        _add(counts, spent)
 
     def _call(self) -> wire.Block:
         share, n = self._rnd(), self._next()
         path = _FILES[n % len(_FILES)]
-        text = self._texts.output()[:8000].rpartition("\\n")[0] if self._texts.long else f"n{n}"
         if share < 0.45:
             tool, args = "bash", f'{{"command":"sed -n {n % 90},{n % 90 + 5}p {path}"}}'
         elif share < 0.77:
             tool, args = "read", f'{{"path":"{path}"}}'
         elif share < 0.9:
-            tool, args = "edit", f'{{"path":"{path}","edits":[{{"oldText":"n{n}","newText":"{text}"}}]}}'
+            tool, args = "edit", f'{{"path":"{path}","edits":[{{"oldText":"n{n}","newText":"{self._content(n)}"}}]}}'
         else:
-            tool, args = "write", f'{{"path":"src/out{n % 50}.txt","content":"{text}\\n"}}'
+            tool, args = "write", f'{{"path":"src/out{n % 50}.txt","content":"{self._content(n)}"}}'
         return wire.call_block(f"call_{n:x}", tool, args)
+
+    def _content(self, number: int) -> str:
+        return self._draw(self._texts.files) if self._long else f"n{number}"
 
     def _run_tools(self, calls: list[wire.Block]) -> list[str]:
         writer = self._writer
@@ -295,11 +318,14 @@ class Generator:
         for call in calls:
             failed = self._rnd() < 0.09
             ms = (9, 12, 31, 70, 250, 1010)[self._pick(6)] if call.tool == "bash" else 1 + self._pick(39)
-            output = "Could not edit file: nope.txt. Error code: ENOENT." if failed else self._texts.output()
+            output = "Could not edit file: nope.txt. Error code: ENOENT." if failed else self._draw(self._texts.outputs)
             ran.append(wire.Ran(call, failed, ms, output))
-            self.totals.tools.setdefault(call.tool, Counter()).update(
-                calls=1, errors=failed, duration_ms=ms if writer.modern else 0
-            )
+            counts = self.totals.tools.get(call.tool)
+            if counts is None:
+                counts = self.totals.tools[call.tool] = Counter()
+            counts["calls"] += 1
+            counts["errors"] += failed
+            counts["duration_ms"] += ms if writer.modern else 0
         writer.tools(ran)
         results = []
         self._now += max(one.duration_ms for one in ran)
@@ -316,14 +342,20 @@ class Generator:
             writer.compaction_failed()
             totals.compactions["failed"] += not isinstance(writer, wire.SessionWriter)
             return
-        tokens = (2500, 60, 0, 0, 0)
-        usage, cost = self._usage(model, tokens)
+        usage, spent = self._usage(model, (2500, 60, 0, 0, 0))
         writer.compaction(context, usage, self._now)
         totals.compactions.update(ok=1, tokens_before=context)
         if writer.modern:
-            totals.compaction_usage["cost_nano"] += cost
-            for name, value in zip(TOKENS, tokens, strict=True):
-                totals.compaction_usage[name] += value
+            _add(totals.compaction_usage, spent)
+
+
+def _add(counts: Counter[str], spent: Spent) -> None:
+    counts["input"] += spent[0]
+    counts["output"] += spent[1]
+    counts["cacheRead"] += spent[2]
+    counts["cacheWrite"] += spent[3]
+    counts["reasoning"] += spent[4]
+    counts["cost_nano"] += spent[5]
 
 
 def write(path: Path, dialect: str, size: int, *, seed: int = 1, clean: bool = False, long: bool = False) -> Totals:

@@ -1,7 +1,7 @@
 """Texts for generated streams: JSON-escaped pieces, drawn from pools that are made once.
 
-A text is a list of pieces (the deltas in which a model sends it), each already escaped for a JSON string. Slices of
-pools made once cost a fraction of drawing each word, which is what lets the generator keep ahead of the readers.
+A text is a list of pieces (the deltas in which a model sends it), each already escaped for a JSON string. Whole texts
+are drawn from pools made once, which is what lets the generator keep ahead of the readers.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 from random import Random
 from typing import Final
+
+from tests.bench.wire import joined, text_block, thinking_block
 
 # Words of the recordings' length, and pieces that a careless reader trips over: escapes, raw line separators, records
 # inside strings.
@@ -27,8 +29,9 @@ _TRAPS: Final = [
 HALVES: Final = (["\\ud83c"], ["\\ud83c", "\\udf4b"], ["\\udf4b "])
 """Half emojis as pi writes them when a model splits one over two deltas, or sends half of one."""
 
-_POOL: Final = 8192
-_MAX_SLICE: Final = 1200
+_WORDS_DRAWN: Final = 8192
+_MAX_PIECES: Final = 1200
+_POOL: Final = 512
 
 
 class Texts:
@@ -41,50 +44,49 @@ class Texts:
     """
 
     def __init__(self, random: Random, *, halves: bool, long: bool) -> None:
-        self._random = random.random
+        self._random = random
         self._halves = halves
-        words = random.choices(_WORDS * 6 + _TRAPS, k=_POOL + _MAX_SLICE)
+        self._long = long
+        words = random.choices(_WORDS * 6 + _TRAPS, k=_WORDS_DRAWN + _MAX_PIECES)
         # Real models send several words a delta once they are fast; three keep long answers near real delta sizes.
-        self._pieces = (
-            ["".join(words[i : i + 3]) for i in range(0, len(words), 3)] * 3 if long else words
-        )  # the same length either way, so slices need no other bounds
-        self._lines = [
+        self._words = ["".join(words[i : i + 3]) for i in range(0, len(words), 3)] * 3 if long else words
+        lines = [
             f"row {i:05d}: sold {random.randrange(99)} of {random.choice(_WORDS)}at {random.randrange(999)}p\\n"
             for i in range(4000)
         ]
-        self._signature = base64.b64encode(random.randbytes(6000)).decode()
-        self.long = long
+        signature = base64.b64encode(random.randbytes(3000)).decode()
+        self.questions = [joined(self._pieces(3, 14)) for _ in range(_POOL)]
+        self.texts = [text_block(self._pieces(2, 31)) for _ in range(_POOL)]
+        self.thoughts = [
+            thinking_block(
+                self._pieces(8, 44),
+                signature[: 400 + 4 * random.randrange(900)] if long else "c2lnLWZvci10ZXN0cw==",
+            )
+            for _ in range(_POOL)
+        ]
+        self.outputs = [self._output(lines) for _ in range(_POOL)]
+        """What tools printed: some lines, or 2 to 50 kB."""
+        self.files = [output[:8000].rpartition("\\n")[0] or "n" for output in self.outputs]
+        """What goes into a file that a tool writes."""
 
-    def pieces(self, low: float, high: float) -> list[str]:
+    def _pieces(self, low: int, high: int) -> list[str]:
         """A text of `low` to `high` pieces; one in thirty is eighteen times as long, as in the recordings."""
-        rnd = self._random
-        count = low + (high - low) * rnd()
-        if self.long:
+        random = self._random
+        count = random.uniform(low, high)
+        if self._long:
             count *= 8
-        elif rnd() < 0.033:
+        elif random.random() < 0.033:
             count *= 18
-        start = int(rnd() * _POOL)
-        found = self._pieces[start : start + max(2, min(int(count), _MAX_SLICE))]
-        if self._halves and rnd() < 0.025:
-            at = int(rnd() * len(found))
-            found[at:at] = HALVES[int(rnd() * 3)]
+        start = random.randrange(_WORDS_DRAWN)
+        found = self._words[start : start + max(2, min(int(count), _MAX_PIECES))]
+        if self._halves and random.random() < 0.025:
+            at = random.randrange(len(found))
+            found[at:at] = random.choice(HALVES)
         return found
 
-    def output(self) -> str:
-        """What a tool printed: some lines, or 2 to 50 kB."""
-        rnd = self._random
+    def _output(self, lines: list[str]) -> str:
+        random = self._random
         # Squared, because most outputs are short and few reach pi's limit of 50 kB.
-        count = int(50 + 1200 * rnd() ** 2) if self.long else 1 + int(13 * rnd())
-        start = int(rnd() * (4000 - count))
-        return "".join(self._lines[start : start + count])
-
-    def signature(self) -> str:
-        """The signature of a thinking block: base64, hundreds to thousands of characters in real work."""
-        if not self.long:
-            return "c2lnLWZvci10ZXN0cw=="
-        return self._signature[: 400 + 4 * int(self._random() * 900)]
-
-
-def joined(pieces: list[str]) -> str:
-    """The whole text of its pieces; two halves that meet become the raw emoji, as in JavaScript."""
-    return "".join(pieces).replace("\\ud83c\\udf4b", "\U0001f34b")
+        count = int(50 + 1200 * random.random() ** 2) if self._long else random.randrange(1, 14)
+        start = random.randrange(len(lines) - count)
+        return "".join(lines[start : start + count])

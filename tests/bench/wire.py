@@ -10,8 +10,6 @@ import time
 from collections import Counter
 from typing import Final, NamedTuple
 
-from tests.bench.texts import joined
-
 
 class Model(NamedTuple):
     """A model of the recordings; prices are nano-dollars a token, so that sums are exact integers."""
@@ -364,6 +362,11 @@ WRITERS: Final[dict[str, type[Writer]]] = {
     "cumulative": CumulativeWriter,
     "session": SessionWriter,
 }
+
+
+def joined(pieces: list[str]) -> str:
+    """The whole text of its pieces; two halves that meet become the raw emoji, as in JavaScript."""
+    return "".join(pieces).replace("\\ud83c\\udf4b", "\U0001f34b")
 
 
 def text_block(pieces: list[str]) -> Block:
