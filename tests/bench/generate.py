@@ -42,7 +42,9 @@ MODELS: Final = (
 )
 _SHARES: Final = (0.4, 0.75, 0.95, 1.0)  # of the sessions, running sum
 _FILES: Final = ("src/prices.py", "src/basket.py", "src/report.txt", "notes.txt", "README.md")
-_OVERLOADED: Final = '529 {\\"type\\":\\"error\\",\\"error\\":{\\"type\\":\\"overloaded_error\\",\\"message\\":\\"Overloaded\\"}}'
+_OVERLOADED: Final = (
+    '529 {\\"type\\":\\"error\\",\\"error\\":{\\"type\\":\\"overloaded_error\\",\\"message\\":\\"Overloaded\\"}}'
+)
 _NO_USAGE: Final = (
     '{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,'
     '"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}'
@@ -161,7 +163,9 @@ class Generator:
         self._now += 2000 + self._pick(90_000)
         share = self._rnd()
         model = next(m for m, limit in zip(MODELS, _SHARES, strict=True) if share < limit)
-        session_id = f"01a22de0-{n & 0xFFFF:04x}-7{n >> 16 & 0xFFF:03x}-8000-{self._session_id_tail:08x}{n & 0xFFFF:04x}"
+        session_id = (
+            f"01a22de0-{n & 0xFFFF:04x}-7{n >> 16 & 0xFFF:03x}-8000-{self._session_id_tail:08x}{n & 0xFFFF:04x}"
+        )
         writer.open_session(session_id, self._now, model)
         totals.sessions += 1
         context = 900
@@ -366,9 +370,11 @@ def write(path: Path, dialect: str, size: int, *, seed: int = 1, clean: bool = F
     return generator.totals
 
 
-def write_files(folder: Path, dialect: str, files: int, *, seed: int = 1, clean: bool = False) -> Totals:
+def write_files(
+    folder: Path, dialect: str, files: int, *, seed: int = 1, clean: bool = False, long: bool = False
+) -> Totals:
     """Write `files` files of one session each into `folder`; gives their totals."""
-    generator = Generator(dialect, seed=seed, clean=clean)
+    generator = Generator(dialect, seed=seed, clean=clean, long=long)
     for number in range(files):
         with (folder / f"{number:06d}.jsonl").open("wb") as file:
             file.writelines(generator.session())
@@ -390,9 +396,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--clean", action="store_true", help="no half emojis")
     parser.add_argument("--long", action="store_true", help="texts of the length of real work")
+    parser.add_argument("--files", type=int, help="this many files of one session each, into the folder --output")
     parser.add_argument("--output", type=Path, required=True)
     asked = parser.parse_args()
-    totals = write(asked.output, asked.dialect, asked.size, seed=asked.seed, clean=asked.clean, long=asked.long)
+    options = {"seed": asked.seed, "clean": asked.clean, "long": asked.long}
+    if asked.files:
+        totals = write_files(asked.output, asked.dialect, asked.files, **options)
+    else:
+        totals = write(asked.output, asked.dialect, asked.size, **options)
     json.dump(totals.as_json(), sys.stdout, indent=1)
     sys.stdout.write("\n")
 

@@ -413,6 +413,4 @@ def _content(text: str) -> str:
 def _escaped_pieces(args: str) -> list[str]:
     """Arguments as the pieces of a JSON string in which a model sends them, at most 60 of them."""
     step = max(16, len(args) // 60)
-    return [
-        args[i : i + step].replace("\\", "\\\\").replace('"', '\\"') for i in range(0, len(args), step)
-    ]
+    return [args[i : i + step].replace("\\", "\\\\").replace('"', '\\"') for i in range(0, len(args), step)]
