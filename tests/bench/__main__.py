@@ -11,7 +11,7 @@ in a process of its own; rounds follow each other, so a slow minute of the machi
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import json
 import os
 import platform
@@ -133,7 +133,7 @@ def machine() -> dict[str, Any]:
         names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line[:10] == "model name"]
         cpu = names[0] if names else cpu
     return {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "cpu": cpu,
         "cores": os.cpu_count(),
         "system": platform.system(),

@@ -17,14 +17,16 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tests.bench import wire
 from tests.bench.texts import Texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 T = TypeVar("T")
 
@@ -44,10 +46,6 @@ _SHARES: Final = (0.4, 0.75, 0.95, 1.0)  # of the sessions, running sum
 _FILES: Final = ("src/prices.py", "src/basket.py", "src/report.txt", "notes.txt", "README.md")
 _OVERLOADED: Final = (
     '529 {\\"type\\":\\"error\\",\\"error\\":{\\"type\\":\\"overloaded_error\\",\\"message\\":\\"Overloaded\\"}}'
-)
-_NO_USAGE: Final = (
-    '{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,'
-    '"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}'
 )
 _EPOCH: Final = 1_796_065_800_000  # ms; the day of the recordings
 _RETRY_MS: Final = 2000
@@ -210,7 +208,7 @@ class Generator:
         self._now += 100
         more = ',"durationMs":98,"thinkingLevel":"low"' if writer.modern else ""
         message = (
-            f'{{"role":"assistant","content":[],{model.head},"usage":{_NO_USAGE},"stopReason":"error",'
+            f'{{"role":"assistant","content":[],{model.head},"usage":{wire.NO_USAGE},"stopReason":"error",'
             f'"timestamp":{self._now - 98},"errorMessage":"{_OVERLOADED}"{more}}}'
         )
         writer.failed_answer(message, self._now)
@@ -246,7 +244,7 @@ class Generator:
             ended += f',"rawStopReason":"{raw}","durationMs":{self._now - started},"thinkingLevel":"low"'
         content = ",".join([block.json for block in blocks])
         message = f'{{"role":"assistant","content":[{content}],{model.head},"usage":{usage},{ended}}}'
-        writer.answer(message, model, blocks, usage, _NO_USAGE, tail, started, self._now)
+        writer.answer(wire.Answer(message, model, blocks, usage, tail, started), self._now)
         if retried:
             writer.retry_end()
         kept.append(message)

@@ -64,7 +64,7 @@ def plot(output: Path, points: list[dict[str, Any]]) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    charts = (
+    charts: tuple[tuple[str, str, str, float, str, str, float, str], ...] = (
         ("growth-bytes.png", "bytes", "bytes", 1e6, "MB read", "seconds", 1.0, "seconds, whole process"),
         ("growth-memory.png", "bytes", "bytes", 1e6, "MB read", "peak_bytes", 1e6, "peak memory, MB"),
         ("growth-files.png", "files", "files", 1.0, "files of one session each", "seconds", 1.0, "seconds, whole process"),
@@ -74,8 +74,8 @@ def plot(output: Path, points: list[dict[str, Any]]) -> None:
         for dialect in DIALECTS:
             chosen = [point for point in points if point["axis"] == axis and point["dialect"] == dialect]
             if chosen:
-                xs = [point[across] / unit for point in chosen]
-                ys = [point[up] / up_unit for point in chosen]
+                xs: list[float] = [float(point[across]) / unit for point in chosen]
+                ys: list[float] = [float(point[up]) / up_unit for point in chosen]
                 axes.plot(xs, ys, marker="o", label=dialect)
                 if up == "seconds":  # what linear growth from the largest point down would be
                     axes.plot(xs, [ys[-1] * x / xs[-1] for x in xs], color="grey", linestyle=":", linewidth=1)

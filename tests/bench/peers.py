@@ -8,9 +8,11 @@ what reading costs, not a replacement. Imports stand inside the functions: a mea
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 
 class Sums(NamedTuple):
@@ -65,12 +67,13 @@ class _Adder:
             self.cost += usage["cost"]["total"]
 
     def sums(self) -> Sums:
-        return Sums(*self.tokens, self.cost)
+        read, written, cached, stored = self.tokens
+        return Sums(read, written, cached, stored, self.cost)
 
 
 def by_ijson(path: Path) -> Sums:
     """Plain ijson: every record decoded into Python objects."""
-    import ijson
+    import ijson  # type: ignore[import-untyped]
 
     adder = _Adder()
     with path.open("rb") as file:
@@ -117,7 +120,8 @@ def by_msgspec(path: Path) -> Sums:
                 tokens[2] += usage.cacheRead
                 tokens[3] += usage.cacheWrite
                 cost += usage.cost.total
-    return Sums(*tokens, cost)
+    read, written, cached, stored = tokens
+    return Sums(read, written, cached, stored, cost)
 
 
 def by_polars(path: Path) -> Sums:
@@ -133,7 +137,7 @@ def by_polars(path: Path) -> Sums:
             "cost": pl.Struct({"total": pl.Float64}),
         }
     )
-    schema = {
+    schema: dict[str, pl.DataType | type[pl.DataType]] = {
         "type": pl.String,
         "message": pl.Struct({"role": pl.String, "usage": usage}),
         "result": pl.Struct({"usage": usage}),

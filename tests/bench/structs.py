@@ -1,5 +1,4 @@
 """Typed structs for the msgspec peer: only what is added up; msgspec skips every other field."""
-# ruff: noqa: TC002  msgspec resolves annotations at run time, so no `from __future__ import annotations` here
 
 from msgspec import Struct
 

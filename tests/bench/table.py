@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from statistics import median
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tests.bench.measure import Input, Measurement
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.bench.measure import Input, Measurement
 
 Row = tuple[str, str, bool]
 """Input, peer, one core."""

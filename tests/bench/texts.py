@@ -7,21 +7,21 @@ are drawn from pools made once, which is what lets the generator keep ahead of t
 from __future__ import annotations
 
 import base64
-from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tests.bench.wire import joined, text_block, thinking_block
 
+if TYPE_CHECKING:
+    from random import Random
+
 # Words of the recordings' length, and pieces that a careless reader trips over: escapes, raw line separators, records
 # inside strings.
-_WORDS: Final = [
-    word + " "
-    for word in (
-        "The report lists every item that the shop keeps in stock with its price in pence and the day it came. "
-        "Each line is read once, checked against the list, and added to the sum of the week without rounding. "
-        "Nothing is written back before all of them agree."
-    ).split()
-]
+_PROSE: Final = (
+    "The report lists every item that the shop keeps in stock with its price in pence and the day it came. "
+    "Each line is read once, checked against the list, and added to the sum of the week without rounding. "
+    "Nothing is written back before all of them agree."
+)
+_WORDS: Final = [word + " " for word in _PROSE.split()]
 _TRAPS: Final = [
     "\\n", "\\n\\n", "- ", "`basket.py` ", "caf\u00e9 ", "\u4e94\u6708 ", "\U0001f34b ", '\\"so\\" ', "a\u2028b ", "C:\\\\shop ",
     '{\\"type\\":\\"message_end\\"} ', "\\u0000 ", "\\t", "\u0085",
@@ -39,7 +39,7 @@ class Texts:
 
     Args:
         random: Where choices come from.
-        halves: Whether one text in forty holds half an emoji, which strict JSON parsers refuse.
+        halves: Whether one text in twenty holds half an emoji, which strict JSON parsers refuse.
         long: Whether texts have the length of real work.
     """
 
@@ -79,7 +79,7 @@ class Texts:
             count *= 18
         start = random.randrange(_WORDS_DRAWN)
         found = self._words[start : start + max(2, min(int(count), _MAX_PIECES))]
-        if self._halves and random.random() < 0.025:
+        if self._halves and random.random() < 0.05:
             at = random.randrange(len(found))
             found[at:at] = random.choice(HALVES)
         return found

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Model(NamedTuple):
@@ -31,7 +34,7 @@ class Block(NamedTuple):
     kind: str  # text, thinking, toolcall
     json: str  # the block as it stands in the settled message
     text: str = ""
-    pieces: list[str] = []  # noqa: RUF012  never changed
+    pieces: Sequence[str] = ()
     call_id: str = ""
     tool: str = ""
     args: str = ""
@@ -46,14 +49,31 @@ class Ran(NamedTuple):
     output: str
 
 
+class Answer(NamedTuple):
+    """An assistant message; `tail` is what old updates of it end with, `started` its timestamp."""
+
+    message: str
+    model: Model
+    blocks: list[Block]
+    usage: str
+    tail: str
+    started: int
+
+
+NO_USAGE: Final = (
+    '{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,'
+    '"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}'
+)
+"""The usage of a message that has none yet."""
+
+
 def dollars(nano: int) -> str:
     """Nano-dollars as JavaScript prints the same double, but never with an exponent."""
     if not nano:
         return "0"
     if nano < 100_000:
         return f"{nano / 1e9:.9f}".rstrip("0")
-    shown = repr(nano / 1e9)
-    return shown[:-2] if shown.endswith(".0") else shown
+    return repr(nano / 1e9).removesuffix(".0")
 
 
 _SECONDS: dict[int, str] = {}
@@ -120,10 +140,8 @@ class Writer:
     def message(self, message: str, now: int) -> None:
         """A system, user or toolResult message."""
 
-    def answer(
-        self, message: str, model: Model, blocks: list[Block], usage: str, empty: str, tail: str, started: int, now: int
-    ) -> None:
-        """An assistant message with the updates that led to it; `tail` is what old updates end with."""
+    def answer(self, answer: Answer, now: int) -> None:
+        """An assistant message with the updates that led to it."""
 
     def failed_answer(self, message: str, now: int) -> None:
         """An assistant message that is only an error."""
@@ -162,6 +180,8 @@ class Writer:
 class SessionWriter(Writer):
     """Session files of 1.6: a tree of entries, here a line of them."""
 
+    _parent = "null"
+
     def _entry(self, kind: str, body: str, now: int) -> None:
         entry = self.next_id()
         self.put(
@@ -178,10 +198,8 @@ class SessionWriter(Writer):
     def message(self, message: str, now: int) -> None:
         self._entry("message", f'"message":{message}', now)
 
-    def answer(
-        self, message: str, model: Model, blocks: list[Block], usage: str, empty: str, tail: str, started: int, now: int
-    ) -> None:
-        self._entry("message", f'"message":{message}', now)
+    def answer(self, answer: Answer, now: int) -> None:
+        self._entry("message", f'"message":{answer.message}', now)
 
     def failed_answer(self, message: str, now: int) -> None:
         self._entry("message", f'"message":{message}', now)
@@ -208,17 +226,15 @@ class DeltaWriter(Writer):
     def failed_answer(self, message: str, now: int) -> None:
         self.message(message, now)
 
-    def answer(
-        self, message: str, model: Model, blocks: list[Block], usage: str, empty: str, tail: str, started: int, now: int
-    ) -> None:
+    def answer(self, answer: Answer, now: int) -> None:
         pending = "pending" if self.modern else "stop"
         self.put(
             "message_start",
-            f'{{"type":"message_start","message":{{"role":"assistant","content":[],{model.head},"usage":{empty},'
-            f'"stopReason":"{pending}","timestamp":{started}}}}}\n',
+            f'{{"type":"message_start","message":{{"role":"assistant","content":[],{answer.model.head},'
+            f'"usage":{NO_USAGE},"stopReason":"{pending}","timestamp":{answer.started}}}}}\n',
         )
-        self.updates(blocks, usage, f'{model.head},"usage":{usage},{tail}')
-        self.put("message_end", f'{{"type":"message_end","message":{message}}}\n')
+        self.updates(answer.blocks, answer.usage, f'{answer.model.head},"usage":{answer.usage},{answer.tail}')
+        self.put("message_end", f'{{"type":"message_end","message":{answer.message}}}\n')
 
     def updates(self, blocks: list[Block], usage: str, tail: str) -> None:
         """The updates of one answer."""
@@ -227,7 +243,7 @@ class DeltaWriter(Writer):
             if block.kind == "toolcall":
                 start = f'"id":"{block.call_id}","toolName":"{block.tool}"'
                 end = f'"toolCall":{block.json}'
-                pieces = _escaped_pieces(block.args)
+                pieces: Sequence[str] = _escaped_pieces(block.args)
             else:
                 start = ""
                 end = f'"content":"{block.text}"'
@@ -330,6 +346,7 @@ class CumulativeWriter(DeltaWriter):
 
     def _block(self, block: Block, head: str, index: int, done: str, tail: str) -> int:
         begin = '{"role":"assistant","content":[' + done
+        pieces: Sequence[str]
         if block.kind == "toolcall":
             open_ = f'{{"type":"toolCall","id":"{block.call_id}","name":"{block.tool}","arguments":{{}},"partialJson":"'
             close = f'","index":{index}}}'
@@ -364,18 +381,18 @@ WRITERS: Final[dict[str, type[Writer]]] = {
 }
 
 
-def joined(pieces: list[str]) -> str:
+def joined(pieces: Sequence[str]) -> str:
     """The whole text of its pieces; two halves that meet become the raw emoji, as in JavaScript."""
     return "".join(pieces).replace("\\ud83c\\udf4b", "\U0001f34b")
 
 
-def text_block(pieces: list[str]) -> Block:
+def text_block(pieces: Sequence[str]) -> Block:
     """A text block."""
     text = joined(pieces)
     return Block("text", f'{{"type":"text","text":"{text}"}}', text, pieces)
 
 
-def thinking_block(pieces: list[str], signature: str) -> Block:
+def thinking_block(pieces: Sequence[str], signature: str) -> Block:
     """A thinking block."""
     text = joined(pieces)
     json = f'{{"type":"thinking","thinking":"{text}","thinkingSignature":"{signature}"}}'
