@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tests.bench.measure import Input, generate, measure
 from tests.bench.table import REPORT
@@ -39,7 +39,7 @@ def run(output: Path, machine: dict[str, Any], *, seed: int, quick: bool) -> Non
 
 def _point(axis: str, files: int, source: Input) -> dict[str, Any]:
     runs = [measure(REPORT, source, {}) for _ in range(3 if source.bytes <= _SMALL else 1)]
-    point = {
+    point: dict[str, Any] = {
         "axis": axis,
         "dialect": source.name,
         "files": files,
@@ -57,33 +57,49 @@ def _point(axis: str, files: int, source: Input) -> dict[str, Any]:
     return point
 
 
+class Chart(NamedTuple):
+    """One plot: what grows, along which axis, and what is measured."""
+
+    file: str
+    axis: str  # bytes or files
+    x_unit: float
+    x_label: str
+    measured: str  # seconds or peak_bytes
+    y_unit: float
+    y_label: str
+
+
+CHARTS: Final = (
+    Chart("growth-bytes.png", "bytes", 1e6, "MB read", "seconds", 1, "seconds, whole process"),
+    Chart("growth-memory.png", "bytes", 1e6, "MB read", "peak_bytes", 1e6, "peak memory, MB"),
+    Chart("growth-files.png", "files", 1, "files of one session each", "seconds", 1, "seconds, whole process"),
+)
+
+
 def plot(output: Path, points: list[dict[str, Any]]) -> None:
-    """Write growth-bytes.png, growth-memory.png and growth-files.png."""
+    """Write the plots of CHARTS; dotted lines show linear growth from the largest point down."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    charts: tuple[tuple[str, str, str, float, str, str, float, str], ...] = (
-        ("growth-bytes.png", "bytes", "bytes", 1e6, "MB read", "seconds", 1.0, "seconds, whole process"),
-        ("growth-memory.png", "bytes", "bytes", 1e6, "MB read", "peak_bytes", 1e6, "peak memory, MB"),
-        ("growth-files.png", "files", "files", 1.0, "files of one session each", "seconds", 1.0, "seconds, whole process"),
-    )  # fmt: skip
-    for name, axis, across, unit, across_label, up, up_unit, up_label in charts:
+    for chart in CHARTS:
+        timed = chart.measured == "seconds"
         figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
         for dialect in DIALECTS:
-            chosen = [point for point in points if point["axis"] == axis and point["dialect"] == dialect]
+            chosen = [point for point in points if (point["axis"], point["dialect"]) == (chart.axis, dialect)]
+            xs = [float(point[chart.axis]) / chart.x_unit for point in chosen]
+            ys = [float(point[chart.measured]) / chart.y_unit for point in chosen]
             if chosen:
-                xs: list[float] = [float(point[across]) / unit for point in chosen]
-                ys: list[float] = [float(point[up]) / up_unit for point in chosen]
                 axes.plot(xs, ys, marker="o", label=dialect)
-                if up == "seconds":  # what linear growth from the largest point down would be
-                    axes.plot(xs, [ys[-1] * x / xs[-1] for x in xs], color="grey", linestyle=":", linewidth=1)
-        axes.set(xscale="log", xlabel=across_label, ylabel=up_label, title="pimetrics report --json")
-        axes.set_yscale("log" if up == "seconds" else "linear")
-        if up != "seconds":
+            if chosen and timed:
+                axes.plot(xs, [ys[-1] * x / xs[-1] for x in xs], color="grey", linestyle=":", linewidth=1)
+        axes.set(xscale="log", xlabel=chart.x_label, ylabel=chart.y_label, title="pimetrics report --json")
+        if timed:
+            axes.set_yscale("log")
+        else:
             axes.set_ylim(bottom=0)
         axes.grid(visible=True, alpha=0.3)
-        axes.legend(title="dotted: linear" if up == "seconds" else None)
-        figure.savefig(output / name, dpi=110)
+        axes.legend(title="dotted: linear" if timed else None)
+        figure.savefig(output / chart.file, dpi=110)
         plt.close(figure)
