@@ -36,7 +36,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="pimetrics against its peers")
     parser.add_argument("--quick", action="store_true", help="10 MB and 2 rounds (growth: the small sizes)")
     parser.add_argument("--growth", action="store_true", help="how time and memory grow, instead of the peers")
-    parser.add_argument("--size", type=parse_size, help="of each input, 100MB unless told")
+    parser.add_argument(
+        "--size", type=parse_size, help="of each input, 100MB unless told; of the largest with --growth"
+    )
     parser.add_argument("--rounds", type=int, help="runs of each peer, 5 unless told")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--inputs", nargs="+", choices=INPUTS, default=list(INPUTS))
@@ -47,7 +49,9 @@ def main() -> None:
     asked = parser.parse_args()
     asked.output.mkdir(parents=True, exist_ok=True)
     if asked.growth:
-        growth.run(asked.output, machine(), seed=asked.seed, quick=asked.quick)
+        largest = asked.size or (100_000_000 if asked.quick else max(growth.SIZES))
+        most_files = 100 if asked.quick else max(growth.FILES)
+        growth.run(asked.output, machine(), seed=asked.seed, largest=largest, most_files=most_files)
         return
     size = asked.size or (10_000_000 if asked.quick else 100_000_000)
     rounds = asked.rounds or (2 if asked.quick else 5)

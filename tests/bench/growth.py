@@ -15,21 +15,20 @@ from tests.bench.table import REPORT
 DIALECTS: Final = ("delta", "cumulative", "session")
 SIZES: Final = (10_000_000, 100_000_000, 500_000_000, 1_000_000_000, 2_000_000_000)
 FILES: Final = (10, 100, 1_000, 10_000)
-_QUICK: Final = 2
 _SMALL: Final = 200_000_000
 """Up to this size a point is the median of three runs; above, one run is long enough to be steady."""
 
 
-def run(output: Path, machine: dict[str, Any], *, seed: int, quick: bool) -> None:
+def run(output: Path, machine: dict[str, Any], *, seed: int, largest: int, most_files: int) -> None:
     """Measure `report --json` over growing inputs; write growth.json and the plots."""
     points: list[dict[str, Any]] = []
     for dialect in DIALECTS:
-        for size in SIZES[:_QUICK] if quick else SIZES:
+        for size in (size for size in SIZES if size <= largest):
             with tempfile.TemporaryDirectory(prefix="pimetrics-growth-") as folder:
                 path = Path(folder) / "input.jsonl"
                 source = generate(path, dialect, "--size", str(size), "--seed", str(seed), "--clean")
                 points.append(_point("bytes", 1, source))
-    for count in FILES[:_QUICK] if quick else FILES:
+    for count in (count for count in FILES if count <= most_files):
         with tempfile.TemporaryDirectory(prefix="pimetrics-growth-") as folder:
             source = generate(Path(folder), "session", "--files", str(count), "--seed", str(seed), "--clean")
             points.append(_point("files", count, source))
