@@ -13,6 +13,7 @@ from tests.bench.generate import Totals, write
 from tests.bench.peers import Sums, by_ijson, by_read
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 SIZE = 3_000_000
