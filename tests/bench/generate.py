@@ -17,13 +17,13 @@ import argparse
 import json
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from tests.bench import wire
+from tests.bench import parts, wire
 from tests.bench.texts import Texts
+from tests.bench.totals import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,10 +37,10 @@ Spent = tuple[int, int, int, int, int, int]
 TOKENS: Final = ("input", "output", "cacheRead", "cacheWrite", "reasoning")
 
 MODELS: Final = (
-    wire.Model("ember", "ember-1", "anthropic-messages", (5000, 25000, 500, 6250)),
-    wire.Model("quill", "quill-small", "openai-completions", (600, 2400, 60, 750)),
-    wire.Model("quill", "quill-large", "openai-completions", (3000, 12000, 300, 3750)),
-    wire.Model("plain", "plain-8b", "openai-completions", (0, 0, 0, 0)),  # reports no usage
+    parts.Model("ember", "ember-1", "anthropic-messages", (5000, 25000, 500, 6250)),
+    parts.Model("quill", "quill-small", "openai-completions", (600, 2400, 60, 750)),
+    parts.Model("quill", "quill-large", "openai-completions", (3000, 12000, 300, 3750)),
+    parts.Model("plain", "plain-8b", "openai-completions", (0, 0, 0, 0)),  # reports no usage
 )
 _SHARES: Final = (0.4, 0.75, 0.95, 1.0)  # of the sessions, running sum
 _FILES: Final = ("src/prices.py", "src/basket.py", "src/report.txt", "notes.txt", "README.md")
@@ -49,55 +49,6 @@ _OVERLOADED: Final = (
 )
 _EPOCH: Final = 1_796_065_800_000  # ms; the day of the recordings
 _RETRY_MS: Final = 2000
-
-
-@dataclass
-class Totals:
-    """What a reader must find, exactly. Costs are nano-dollars, durations ms."""
-
-    dialect: str
-    bytes: int = 0
-    types: Counter[str] = field(default_factory=Counter)
-    sessions: int = 0
-    prompts: int = 0
-    runs: int = 0
-    turns: int = 0
-    requests: int = 0
-    stop_reasons: Counter[str] = field(default_factory=Counter)
-    models: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
-    compaction_usage: Counter[str] = field(default_factory=Counter)
-    tools: dict[str, Counter[str]] = field(default_factory=dict)
-    retries: Counter[str] = field(default_factory=Counter)
-    compactions: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def records(self) -> int:
-        """Lines."""
-        return self.types.total()
-
-    @property
-    def usage(self) -> Counter[str]:
-        """Tokens by kind and `cost_nano`, of messages and compactions together."""
-        total: Counter[str] = Counter(self.compaction_usage)
-        for counts in self.models.values():
-            total.update(counts)
-        return total
-
-    @property
-    def cost_nano(self) -> int:
-        """The bill."""
-        return self.usage["cost_nano"]
-
-    def as_json(self) -> dict[str, Any]:
-        """A JSON object of everything."""
-        return {
-            "dialect": self.dialect, "bytes": self.bytes, "records": self.records, "types": dict(self.types),
-            "sessions": self.sessions, "prompts": self.prompts, "runs": self.runs, "turns": self.turns,
-            "requests": self.requests, "stop_reasons": dict(self.stop_reasons), "usage": dict(self.usage),
-            "models": [{"provider": p, "model": m, **counts} for (p, m), counts in sorted(self.models.items())],
-            "compaction_usage": dict(self.compaction_usage), "tools": {k: dict(v) for k, v in sorted(self.tools.items())},
-            "retries": dict(self.retries), "compactions": dict(self.compactions),
-        }  # fmt: skip
 
 
 class Generator:
@@ -172,7 +123,7 @@ class Generator:
             self._start_run()
             kept: list[str] = []  # messages of the run, for agent_end
             if not prompt and writer.modern:
-                kept.append(wire.system_message(self._now))
+                kept.append(parts.system_message(self._now))
                 writer.message(kept[-1], self._now)
             self._now += 3
             text = self._draw(self._texts.questions)
@@ -202,13 +153,13 @@ class Generator:
         self._writer.turn_start()
         self.totals.runs += 1
 
-    def _fail(self, model: wire.Model, kept: list[str]) -> None:
+    def _fail(self, model: parts.Model, kept: list[str]) -> None:
         """An answer that is only an error, and the run that ends with it."""
         writer, totals = self._writer, self.totals
         self._now += 100
         more = ',"durationMs":98,"thinkingLevel":"low"' if writer.modern else ""
         message = (
-            f'{{"role":"assistant","content":[],{model.head},"usage":{wire.NO_USAGE},"stopReason":"error",'
+            f'{{"role":"assistant","content":[],{model.head},"usage":{parts.NO_USAGE},"stopReason":"error",'
             f'"timestamp":{self._now - 98},"errorMessage":"{_OVERLOADED}"{more}}}'
         )
         writer.failed_answer(message, self._now)
@@ -221,9 +172,9 @@ class Generator:
         totals.retries.update(attempts=1, success=1, backoff_ms=_RETRY_MS)
         self._start_run()
 
-    def _turn(self, model: wire.Model, kept: list[str], context: int, *, last: bool, retried: bool) -> None:
+    def _turn(self, model: parts.Model, kept: list[str], context: int, *, last: bool, retried: bool) -> None:
         writer, rnd = self._writer, self._rnd
-        blocks: list[wire.Block] = []
+        blocks: list[parts.Block] = []
         thought = rnd() < self._thinks
         if thought:
             blocks.append(self._draw(self._texts.thoughts))
@@ -244,7 +195,7 @@ class Generator:
             ended += f',"rawStopReason":"{raw}","durationMs":{self._now - started},"thinkingLevel":"low"'
         content = ",".join([block.json for block in blocks])
         message = f'{{"role":"assistant","content":[{content}],{model.head},"usage":{usage},{ended}}}'
-        writer.answer(wire.Answer(message, model, blocks, usage, tail, started), self._now)
+        writer.answer(parts.Answer(message, model, blocks, usage, tail, started), self._now)
         if retried:
             writer.retry_end()
         kept.append(message)
@@ -252,7 +203,7 @@ class Generator:
         kept += results
         writer.turn_end(message, results)
 
-    def _some_usages(self, model: wire.Model, *, thought: bool) -> list[tuple[str, Spent]]:
+    def _some_usages(self, model: parts.Model, *, thought: bool) -> list[tuple[str, Spent]]:
         """Usage objects to draw from; facts stay different, since their messages have different times."""
         if model.provider == "plain":
             return [self._usage(model, (0, 0, 0, 0, 0))]
@@ -265,12 +216,12 @@ class Generator:
             found.append(self._usage(model, (pick(4, 900), output, pick(800, 40_000), written, reasoning)))
         return found
 
-    def _usage(self, model: wire.Model, tokens: tuple[int, int, int, int, int]) -> tuple[str, Spent]:
+    def _usage(self, model: parts.Model, tokens: tuple[int, int, int, int, int]) -> tuple[str, Spent]:
         read, out, cached, written, reasoning = tokens
         price = model.prices
         costs = (read * price[0], out * price[1], cached * price[2], written * price[3])
         total = sum(costs)
-        dollars = wire.dollars
+        dollars = parts.dollars
         before = after = flag = ""
         if self._writer.modern:
             flag = ',"totalFromProvider":false'
@@ -287,7 +238,7 @@ class Generator:
             f'"total":{dollars(total)}{flag}}}{after}}}'
         ), (*tokens, total)
 
-    def _count(self, model: wire.Model, stop: str, spent: Spent) -> None:
+    def _count(self, model: parts.Model, stop: str, spent: Spent) -> None:
         totals = self.totals
         totals.turns += 1
         totals.requests += 1
@@ -298,7 +249,7 @@ class Generator:
         counts["requests"] += 1
         _add(counts, spent)
 
-    def _call(self) -> wire.Block:
+    def _call(self) -> parts.Block:
         share, n = self._rnd(), self._next()
         path = _FILES[n % len(_FILES)]
         if share < 0.45:
@@ -309,19 +260,19 @@ class Generator:
             tool, args = "edit", f'{{"path":"{path}","edits":[{{"oldText":"n{n}","newText":"{self._content(n)}"}}]}}'
         else:
             tool, args = "write", f'{{"path":"src/out{n % 50}.txt","content":"{self._content(n)}"}}'
-        return wire.call_block(f"call_{n:x}", tool, args)
+        return parts.call_block(f"call_{n:x}", tool, args)
 
     def _content(self, number: int) -> str:
         return self._draw(self._texts.files) if self._long else f"n{number}"
 
-    def _run_tools(self, calls: list[wire.Block]) -> list[str]:
+    def _run_tools(self, calls: list[parts.Block]) -> list[str]:
         writer = self._writer
         ran = []
         for call in calls:
             failed = self._rnd() < 0.09
             ms = (9, 12, 31, 70, 250, 1010)[self._pick(6)] if call.tool == "bash" else 1 + self._pick(39)
             output = "Could not edit file: nope.txt. Error code: ENOENT." if failed else self._draw(self._texts.outputs)
-            ran.append(wire.Ran(call, failed, ms, output))
+            ran.append(parts.Ran(call, failed, ms, output))
             counts = self.totals.tools.get(call.tool)
             if counts is None:
                 counts = self.totals.tools[call.tool] = Counter()
@@ -333,11 +284,11 @@ class Generator:
         self._now += max(one.duration_ms for one in ran)
         for one in ran:
             self._now += 1
-            results.append(wire.result_message(one, self._now, modern=writer.modern))
+            results.append(parts.result_message(one, self._now, modern=writer.modern))
             writer.message(results[-1], self._now)
         return results
 
-    def _compact(self, model: wire.Model, context: int) -> None:
+    def _compact(self, model: parts.Model, context: int) -> None:
         writer, totals = self._writer, self.totals
         self._now += 300
         if self._rnd() < 0.2:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.bench.generate import Totals, write
+from tests.bench.generate import write
 from tests.bench.peers import Sums, by_ijson, by_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.bench.totals import Totals
 
 SIZE = 3_000_000
 ROUNDS = 5

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Final
 
-from tests.bench.wire import joined, text_block, thinking_block
+from tests.bench.parts import joined, text_block, thinking_block
 
 if TYPE_CHECKING:
     from random import Random

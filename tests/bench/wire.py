@@ -6,102 +6,13 @@ choices; `generate` does.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from tests.bench import parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-class Model(NamedTuple):
-    """A model of the recordings; prices are nano-dollars a token, so that sums are exact integers."""
-
-    provider: str
-    name: str
-    api: str
-    prices: tuple[int, int, int, int]  # input, output, cacheRead, cacheWrite
-
-    @property
-    def head(self) -> str:
-        """The fields that name the model in an assistant message."""
-        return f'"api":"{self.api}","provider":"{self.provider}","model":"{self.name}"'
-
-
-class Block(NamedTuple):
-    """A content block: text or thinking with the pieces it came in, or a tool call."""
-
-    kind: str  # text, thinking, toolcall
-    json: str  # the block as it stands in the settled message
-    text: str = ""
-    pieces: Sequence[str] = ()
-    call_id: str = ""
-    tool: str = ""
-    args: str = ""
-
-
-class Ran(NamedTuple):
-    """A tool call that ran."""
-
-    block: Block
-    is_error: bool
-    duration_ms: int
-    output: str
-
-
-class Answer(NamedTuple):
-    """An assistant message; `tail` is what old updates of it end with, `started` its timestamp."""
-
-    message: str
-    model: Model
-    blocks: list[Block]
-    usage: str
-    tail: str
-    started: int
-
-
-NO_USAGE: Final = (
-    '{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,'
-    '"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}'
-)
-"""The usage of a message that has none yet."""
-
-
-def dollars(nano: int) -> str:
-    """Nano-dollars as JavaScript prints the same double, but never with an exponent."""
-    if not nano:
-        return "0"
-    if nano < 100_000:
-        return f"{nano / 1e9:.9f}".rstrip("0")
-    return repr(nano / 1e9).removesuffix(".0")
-
-
-_SECONDS: dict[int, str] = {}
-
-
-def iso(ms: int) -> str:
-    """Epoch ms as pi writes times of entries."""
-    second, rest = divmod(ms, 1000)
-    if second not in _SECONDS:
-        if len(_SECONDS) > 1000:
-            _SECONDS.clear()
-        _SECONDS[second] = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-    return f"{_SECONDS[second]}.{rest:03d}Z"
-
-
-_TOOLS_ADDED: Final = ",".join(
-    f'{{"name":"{name}","description":"(description removed)","parameters":{{"type":"object"}},'
-    '"constrainedSampling":{"type":"json_schema","strict":"prefer"}}'
-    for name in ("read", "bash", "edit", "write")
-)
-
-
-def system_message(now: int) -> str:
-    """The system message that opens a session from 0.86 on."""
-    return (
-        '{"role":"system","content":"","sections":{"preamble":"Help in the shop. Answer briefly.","cwd":"(section text '
-        f'removed)"}},"timestamp":{now},"toolsAdded":[{_TOOLS_ADDED}]}}'
-    )
 
 
 class Writer:
@@ -130,17 +41,17 @@ class Writer:
         self._entries += 1
         return f"{self._entries * 2654435761 & 0xFFFFFFFF:08x}"
 
-    def open_session(self, session_id: str, now: int, model: Model) -> None:
+    def open_session(self, session_id: str, now: int, model: parts.Model) -> None:
         """The header; `model` is the one in force."""
         self.put(
             "session",
-            f'{{"type":"session","version":3,"id":"{session_id}","timestamp":"{iso(now)}","cwd":"/home/dev/shop"}}\n',
+            f'{{"type":"session","version":3,"id":"{session_id}","timestamp":"{parts.iso(now)}","cwd":"/home/dev/shop"}}\n',
         )
 
     def message(self, message: str, now: int) -> None:
         """A system, user or toolResult message."""
 
-    def answer(self, answer: Answer, now: int) -> None:
+    def answer(self, answer: parts.Answer, now: int) -> None:
         """An assistant message with the updates that led to it."""
 
     def failed_answer(self, message: str, now: int) -> None:
@@ -152,7 +63,7 @@ class Writer:
     def turn_start(self) -> None:
         """`turn_start`."""
 
-    def tools(self, ran: list[Ran]) -> None:
+    def tools(self, ran: list[parts.Ran]) -> None:
         """The execution of the calls of one message."""
 
     def turn_end(self, message: str, results: list[str]) -> None:
@@ -185,11 +96,12 @@ class SessionWriter(Writer):
     def _entry(self, kind: str, body: str, now: int) -> None:
         entry = self.next_id()
         self.put(
-            kind, f'{{"type":"{kind}","id":"{entry}","parentId":{self._parent},"timestamp":"{iso(now)}",{body}}}\n'
+            kind,
+            f'{{"type":"{kind}","id":"{entry}","parentId":{self._parent},"timestamp":"{parts.iso(now)}",{body}}}\n',
         )
         self._parent = f'"{entry}"'
 
-    def open_session(self, session_id: str, now: int, model: Model) -> None:
+    def open_session(self, session_id: str, now: int, model: parts.Model) -> None:
         super().open_session(session_id, now, model)
         self._parent = "null"
         self._entry("model_change", f'"provider":"{model.provider}","modelId":"{model.name}"', now)
@@ -198,7 +110,7 @@ class SessionWriter(Writer):
     def message(self, message: str, now: int) -> None:
         self._entry("message", f'"message":{message}', now)
 
-    def answer(self, answer: Answer, now: int) -> None:
+    def answer(self, answer: parts.Answer, now: int) -> None:
         self._entry("message", f'"message":{answer.message}', now)
 
     def failed_answer(self, message: str, now: int) -> None:
@@ -226,24 +138,24 @@ class DeltaWriter(Writer):
     def failed_answer(self, message: str, now: int) -> None:
         self.message(message, now)
 
-    def answer(self, answer: Answer, now: int) -> None:
+    def answer(self, answer: parts.Answer, now: int) -> None:
         pending = "pending" if self.modern else "stop"
         self.put(
             "message_start",
             f'{{"type":"message_start","message":{{"role":"assistant","content":[],{answer.model.head},'
-            f'"usage":{NO_USAGE},"stopReason":"{pending}","timestamp":{answer.started}}}}}\n',
+            f'"usage":{parts.NO_USAGE},"stopReason":"{pending}","timestamp":{answer.started}}}}}\n',
         )
         self.updates(answer.blocks, answer.usage, f'{answer.model.head},"usage":{answer.usage},{answer.tail}')
         self.put("message_end", f'{{"type":"message_end","message":{answer.message}}}\n')
 
-    def updates(self, blocks: list[Block], usage: str, tail: str) -> None:
+    def updates(self, blocks: list[parts.Block], usage: str, tail: str) -> None:
         """The updates of one answer."""
         for index, block in enumerate(blocks):
             head = f'{{"type":"message_update","usage":{usage},"assistantMessageEvent":{{"type":"{block.kind}_'
             if block.kind == "toolcall":
                 start = f'"id":"{block.call_id}","toolName":"{block.tool}"'
                 end = f'"toolCall":{block.json}'
-                pieces: Sequence[str] = _escaped_pieces(block.args)
+                pieces: Sequence[str] = parts.escaped_pieces(block.args)
             else:
                 start = ""
                 end = f'"content":"{block.text}"'
@@ -263,18 +175,22 @@ class DeltaWriter(Writer):
     def turn_start(self) -> None:
         self.put("turn_start", '{"type":"turn_start"}\n')
 
-    def tools(self, ran: list[Ran]) -> None:
+    def tools(self, ran: list[parts.Ran]) -> None:
         for call in ran:
-            self.put("tool_execution_start", f'{{"type":"tool_execution_start",{_named(call)},{_args(call)}}}\n')
+            self.put(
+                "tool_execution_start", f'{{"type":"tool_execution_start",{parts.named(call)},{parts.args(call)}}}\n'
+            )
         for call in sorted(ran, key=lambda one: one.duration_ms):  # ends come in order of completion
             if call.block.tool == "bash":
-                update = f'{{"type":"tool_execution_update",{_named(call)},{_args(call)},"partialResult":{{"content":['
-                for shown in ("", _content(call.output)) + ((_content(call.output),) if call.duration_ms > 200 else ()):
+                update = f'{{"type":"tool_execution_update",{parts.named(call)},{parts.args(call)},"partialResult":{{"content":['
+                for shown in ("", parts.content(call.output)) + (
+                    (parts.content(call.output),) if call.duration_ms > 200 else ()
+                ):
                     details = ',"details":{}' if shown else ""
                     self.put("tool_execution_update", f"{update}{shown}]{details}}}}}\n")
             self.put("tool_execution_end", self._tool_end(call))
 
-    def _tool_end(self, call: Ran) -> str:
+    def _tool_end(self, call: parts.Ran) -> str:
         more = ',"details":{}' if call.is_error else ""
         duration = f',"durationMs":{call.duration_ms}' if self.modern else ""
         if self.modern and not call.is_error:
@@ -282,7 +198,7 @@ class DeltaWriter(Writer):
             data = f"{{{printed}}}" if call.block.tool == "bash" else f'"{call.output}"'
             more += f',"structuredContent":{data}'
         return (
-            f'{{"type":"tool_execution_end",{_named(call)},"result":{{"content":[{_content(call.output)}]{more}}},'
+            f'{{"type":"tool_execution_end",{parts.named(call)},"result":{{"content":[{parts.content(call.output)}]{more}}},'
             f'"isError":{"true" if call.is_error else "false"}{duration}}}\n'
         )
 
@@ -303,7 +219,7 @@ class DeltaWriter(Writer):
             self.put(
                 "entry_appended",
                 f'{{"type":"entry_appended","entry":{{"type":"context_edit","id":"{entry}","parentId":"{parent}",'
-                f'"timestamp":"{iso(now)}","targetId":"{parent}","replacement":null}}}}\n',
+                f'"timestamp":"{parts.iso(now)}","targetId":"{parent}","replacement":null}}}}\n',
             )
 
     def retry_end(self) -> None:
@@ -337,20 +253,20 @@ class CumulativeWriter(DeltaWriter):
 
     modern = False
 
-    def updates(self, blocks: list[Block], usage: str, tail: str) -> None:
+    def updates(self, blocks: list[parts.Block], usage: str, tail: str) -> None:
         done = ""
         for index, block in enumerate(blocks):
             head = f'{{"type":"message_update","assistantMessageEvent":{{"type":"{block.kind}_'
             self.types["message_update"] += self._block(block, head, index, done, tail)
             done += block.json + ","
 
-    def _block(self, block: Block, head: str, index: int, done: str, tail: str) -> int:
+    def _block(self, block: parts.Block, head: str, index: int, done: str, tail: str) -> int:
         begin = '{"role":"assistant","content":[' + done
         pieces: Sequence[str]
         if block.kind == "toolcall":
             open_ = f'{{"type":"toolCall","id":"{block.call_id}","name":"{block.tool}","arguments":{{}},"partialJson":"'
             close = f'","index":{index}}}'
-            end, pieces = f'"toolCall":{block.json}', _escaped_pieces(block.args)
+            end, pieces = f'"toolCall":{block.json}', parts.escaped_pieces(block.args)
         else:
             key = block.kind
             open_ = f'{{"type":"{key}","{key}":"'
@@ -379,55 +295,3 @@ WRITERS: Final[dict[str, type[Writer]]] = {
     "cumulative": CumulativeWriter,
     "session": SessionWriter,
 }
-
-
-def joined(pieces: Sequence[str]) -> str:
-    """The whole text of its pieces; two halves that meet become the raw emoji, as in JavaScript."""
-    return "".join(pieces).replace("\\ud83c\\udf4b", "\U0001f34b")
-
-
-def text_block(pieces: Sequence[str]) -> Block:
-    """A text block."""
-    text = joined(pieces)
-    return Block("text", f'{{"type":"text","text":"{text}"}}', text, pieces)
-
-
-def thinking_block(pieces: Sequence[str], signature: str) -> Block:
-    """A thinking block."""
-    text = joined(pieces)
-    json = f'{{"type":"thinking","thinking":"{text}","thinkingSignature":"{signature}"}}'
-    return Block("thinking", json, text, pieces)
-
-
-def call_block(call_id: str, tool: str, args: str) -> Block:
-    """A tool call; `args` is a JSON object."""
-    json = f'{{"type":"toolCall","id":"{call_id}","name":"{tool}","arguments":{args}}}'
-    return Block("toolcall", json, call_id=call_id, tool=tool, args=args)
-
-
-def result_message(call: Ran, ended: int, *, modern: bool) -> str:
-    """The toolResult message of a call."""
-    details = ',"details":{}' if call.is_error else ""
-    duration = f',"durationMs":{call.duration_ms}' if modern else ""
-    return (
-        f'{{"role":"toolResult",{_named(call)},"content":[{_content(call.output)}]{details},'
-        f'"isError":{"true" if call.is_error else "false"}{duration},"timestamp":{ended}}}'
-    )
-
-
-def _named(call: Ran) -> str:
-    return f'"toolCallId":"{call.block.call_id}","toolName":"{call.block.tool}"'
-
-
-def _args(call: Ran) -> str:
-    return f'"args":{call.block.args}'
-
-
-def _content(text: str) -> str:
-    return f'{{"type":"text","text":"{text}"}}'
-
-
-def _escaped_pieces(args: str) -> list[str]:
-    """Arguments as the pieces of a JSON string in which a model sends them, at most 60 of them."""
-    step = max(16, len(args) // 60)
-    return [args[i : i + step].replace("\\", "\\\\").replace('"', '\\"') for i in range(0, len(args), step)]
