@@ -28,7 +28,9 @@ def _table(help_text: str, **columns: tuple[str, str]) -> dict[str, Column]:
         "session_id": Column(STRING, "Session it belongs to (null when the source names none)"),
         "source": Column(STRING, "Source it was seen in; the smallest name where several hold it"),
         "time": Column(TIME, "When it began"),
-        "time_source": Column(STRING, "message, entry, arrival, anchor (time of the message before it); null without any"),
+        "time_source": Column(
+            STRING, "message, entry, arrival, anchor (time of the message before it); null without any"
+        ),
     }
     return common | {name: Column(*column) for name, column in columns.items()}
 

@@ -1,0 +1,1 @@
+"""Rows and bytes to where people look for them: files, tables, metrics."""

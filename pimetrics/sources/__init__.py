@@ -1,0 +1,1 @@
+"""Files, folders, pipes and processes, as chunks of bytes."""
