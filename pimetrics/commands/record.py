@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pimetrics.sinks.retention import Limits
     from pimetrics.sources.process import Child
 
-_BLOCK = 256 * 1024
+_BLOCK = 64 * 1024
 _STDIN = 0
 _STDOUT = 1
 

@@ -28,7 +28,7 @@ BUFFER_BYTES: Final = 16 * 1024 * 1024
 STUCK_S: Final = 1.0
 """A disk that takes no block for this long is stuck: no waiting for it until it has caught up."""
 
-PATIENCE_S: Final = 5.0
+PATIENCE_S: Final = 10.0
 """How long, over the whole run, the recorded process may be held back by a disk that works but is slower than it;
 2% of the run's time come on top."""
 

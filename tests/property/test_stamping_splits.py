@@ -30,7 +30,8 @@ def one_line(line: bytes, max_line: int) -> bytes:
     if not re.fullmatch(rb"\{.*\}", body, re.DOTALL) or len(line) > max_line:
         return line
     if re.search(
-        rb'[,{][ \t\r]*"receivedAt"[ \t\r]*:[ \t\r]*-?\d[0-9.eE+-]*[ \t\r]*\}\Z', line[-128:].removesuffix(b"\r")
+        rb'[,{][ \t\r]*"receivedAt"[ \t\r]*:[ \t\r]*-?\d+(\.\d+)?([eE][+-]?\d+)?[ \t\r]*\}\Z',
+        line[-128:].removesuffix(b"\r"),
     ):
         return line
     comma = b"" if re.fullmatch(rb"\{[ \t\r]*\}", body) else b","
