@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 RECORD = [sys.executable, "-c", "from pimetrics.commands.record import command; command(prog_name='record')"]
-PATIENCE_S = 60
+PATIENCE_S = 30
 
 UNSTAMP = re.compile(rb',?"receivedAt":\d+\}(\r?\n)')
 

@@ -109,7 +109,7 @@ def test_ctrl_c_in_a_pipe_leaves_the_last_records(tmp_path):
     """In `pi | record`, what pi still says after Ctrl-C is recorded; record ends with pi."""
     out = tmp_path / "run.jsonl"
     late = "signal.signal(signal.SIGINT, lambda *_: (out(b'{\"last\":1}\\n'), os._exit(0)))\n"
-    late += "out(b'{\"first\":1}\\n'); while True: signal.pause()"
+    late += "out(b'{\"first\":1}\\n')\nwhile True: signal.pause()"
     line = f"{shlex.join(agent(late))} | {shlex.join(RECORD)} > {shlex.quote(str(out))}; echo status=$?"
     # The shell survives the Ctrl-C to report; the pipe's members get the default disposition back from it.
     with Terminal(["sh", "-c", f"trap : INT; {line}"]) as terminal:
