@@ -160,7 +160,9 @@ def test_a_lost_terminal_reaches_the_command(tmp_path):
     """When the terminal goes away and record is its session leader, the command still gets its SIGHUP."""
     marker = tmp_path / "hup"
     note = f"signal.signal(signal.SIGHUP, lambda *_: (open({str(marker)!r}, 'x').close(), os._exit(0)))\n"
-    terminal = Terminal([*RECORD, "-o", str(tmp_path), "--", *agent(note + "out(b'{}\\n')\nwhile True: signal.pause()")])
+    terminal = Terminal(
+        [*RECORD, "-o", str(tmp_path), "--", *agent(note + "out(b'{}\\n')\nwhile True: signal.pause()")]
+    )
     terminal.until(rb"\{\}")
     os.close(terminal.fd)
     assert terminal.status() == 0
