@@ -6,7 +6,7 @@ import subprocess
 import threading
 
 import pytest
-from record_helpers import PATIENCE_S, RECORD, agent, read_until, recording, start, until, unstamped
+from record_helpers import PATIENCE_S, RECORD, agent, read_until, recording, start, unstamped, until
 
 LINE = b'{"type":"message_update","x":"' + b"y" * 200 + b'"}\n'
 # Says on standard error how much it got rid of; node's and Python's writes fail with EPIPE, since they ignore SIGPIPE.

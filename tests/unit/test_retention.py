@@ -144,14 +144,14 @@ def test_sizes(text, size):
 @pytest.mark.parametrize("text", ["", "d", "30", "-1d", "0d", "30x", "soon"])
 def test_what_is_no_length_of_time_is_refused(text):
     """The message names the option and shows how it is written."""
-    with pytest.raises(WrongUseError, match="--keep.*30d"):
+    with pytest.raises(WrongUseError, match=r"--keep.*30d"):
         parse_keep(text)
 
 
 @pytest.mark.parametrize("text", ["", "GB", "-5", "0", "5XB", "1e9"])
 def test_what_is_no_size_is_refused(text):
     """The message names the option and shows how it is written."""
-    with pytest.raises(WrongUseError, match="--max-bytes.*5GB"):
+    with pytest.raises(WrongUseError, match=r"--max-bytes.*5GB"):
         parse_max_bytes(text)
 
 
