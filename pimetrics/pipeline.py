@@ -79,8 +79,13 @@ class Source:
             self._pipeline.ledger.add(self._reduction.finish())
 
     def _take(self, items: list[Record | Reject]) -> None:
-        if not items:
-            return
+        if self._pipeline.events:
+            for item in items:  # one by one, so that each record is told with the session it stands in
+                self._reduce([item])
+        elif items:
+            self._reduce(items)
+
+    def _reduce(self, items: list[Record | Reject]) -> None:
         decoded = self._decoder.feed(items)
         self._count(decoded)
         if self._reduction is None:
@@ -112,7 +117,7 @@ class Source:
         self.known_records += total - decoded.records.get("unknown", 0)
 
     def _reject_rows(self, rejects: list[Reject]) -> Iterator[Row]:
-        part = self._reduction.part if self._reduction is not None else Part(self.name)
+        part = Part(self.name)  # a line that gave no record names no session
         for reject in rejects:
             values = {
                 "line_number": reject.line_number,

@@ -65,6 +65,7 @@ class Scene:
         self.last_time: int | None = None
         self.is_file = False
         self._places: dict[str, Place] = {}
+        self._linked = False  # the entries of this file name their parents
         self._messages: dict[Key, int] = {}  # identities seen in this source, how often
         self._numbers: dict[Key, int] = {}  # the same for everything that is no message
 
@@ -74,7 +75,7 @@ class Scene:
         if header is not None:
             self.part.session_id, self.part.cwd, self.part.time = header.session_id, header.cwd, header.time
             self.here = Place()
-            self.is_file = False
+            self.is_file = self._linked = False
             self.first_time = self.last_time = None
             self._places.clear()
             self._messages = {}
@@ -115,9 +116,15 @@ class Scene:
         if entry.id in self._places:
             return False
         parent = entry.parent_id
-        if parent != part.leaf and (parent is None or parent in self._places):
-            part.branched = True
-            self.here = self._places[parent] if parent is not None else Place(thinking=self.here.thinking)
+        if parent is not None:
+            self._linked = self._linked or parent in self._places
+        if parent == part.leaf or (parent not in self._places and not (parent is None and self._linked)):
+            # Also where the parent is not in this file, or a writer names none at all: the entries are one line.
+            part.parents[entry.id] = part.leaf
+            return True
+        part.branched = True
+        part.parents[entry.id] = parent
+        self.here = self._places[parent] if parent is not None else Place(thinking=self.here.thinking)
         return True
 
     def leave(self, entry: Entry) -> None:
@@ -125,7 +132,6 @@ class Scene:
         self.see_time(entry.time)
         if entry.id is not None:
             self._places[entry.id] = self.here
-            self.part.parents[entry.id] = entry.parent_id
             self.part.leaf = entry.id
 
     # --- messages ---------------------------------------------------------------------------------------------------
