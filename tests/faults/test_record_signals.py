@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import shlex
 import shutil
 import signal
@@ -59,6 +60,9 @@ def test_an_interrupt_for_record_alone_is_not_its_end(tmp_path):
         process.stdin.close()
         assert process.stdout.read() == b'{"b":1}\n'
         assert process.wait(PATIENCE_S) == 0
+
+
+STOPPED = rb"(?s)Stopped.*\n\$ "  # and the shell has its prompt out
 
 
 class Terminal:
@@ -137,13 +141,13 @@ def test_a_job_can_be_stopped_and_continued(tmp_path, who):
         seen = shell.until(rb'"ready"')
         if who == "terminal":
             shell.type(b"\x1a")
-        if b"Stopped" not in seen:
-            shell.until(rb"Stopped")
+        if not re.search(STOPPED, seen):
+            shell.until(STOPPED)
         for _ in range(2 if who == "terminal" else 0):  # stopped again at once, it goes on again
             shell.type(b"fg >/dev/null\n")
             shell.until(rb'"continued"')
             shell.type(b"\x1a")
-            shell.until(rb"Stopped")
+            shell.until(STOPPED)
         shell.type(b"fg >/dev/null\n")
         shell.until(rb'"continued"')
         shell.type(b"\n")
