@@ -22,7 +22,7 @@ def note(number, _frame):
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCONT):
     signal.signal(number, note)
 out(b'{"ready":1}\\n')
-while not seen: signal.pause()
+while not seen: signal.sigtimedwait([], 0.05)
 """
 # Ends only when told, so that a second delivery would show.
 PATIENT = COUNTING + "sys.stdin.readline(); out(b'{\"total\":%d}\\n' % len(seen)); sys.exit(9)\n"
@@ -115,7 +115,7 @@ def test_ctrl_c_in_a_pipe_leaves_the_last_records(tmp_path):
     """In `pi | record`, what pi still says after Ctrl-C is recorded; record ends with pi."""
     out = tmp_path / "run.jsonl"
     late = "signal.signal(signal.SIGINT, lambda *_: (out(b'{\"last\":1}\\n'), os._exit(0)))\n"
-    late += "out(b'{\"first\":1}\\n')\nwhile True: signal.pause()"
+    late += "out(b'{\"first\":1}\\n')\nwhile True: signal.sigtimedwait([], 0.05)"
     line = f"{shlex.join(agent(late))} | {shlex.join(RECORD)} > {shlex.quote(str(out))}; echo status=$?"
     # The shell survives the Ctrl-C to report; the pipe's members get the default disposition back from it.
     with Terminal(["sh", "-c", f"trap : INT; {line}"]) as terminal:
@@ -178,7 +178,7 @@ def test_a_lost_terminal_reaches_the_command(tmp_path):
     marker = tmp_path / "hup"
     note = f"signal.signal(signal.SIGHUP, lambda *_: (open({str(marker)!r}, 'x').close(), os._exit(0)))\n"
     terminal = Terminal(
-        [*RECORD, "-o", str(tmp_path), "--", *agent(note + "out(b'{}\\n')\nwhile True: signal.pause()")]
+        [*RECORD, "-o", str(tmp_path), "--", *agent(note + "out(b'{}\\n')\nwhile True: signal.sigtimedwait([], 0.05)")]
     )
     terminal.until(rb"\{\}")
     os.close(terminal.fd)
