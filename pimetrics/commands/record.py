@@ -93,8 +93,9 @@ def command(folder: Path | None, keep: str, max_bytes: str, command: tuple[str, 
 
 def _run(command: tuple[str, ...], folder: Path | None, limits: Limits) -> int:
     from pimetrics.sinks.recording import recordings_dir  # noqa: PLC0415
-    from pimetrics.sources.process import Child  # noqa: PLC0415
+    from pimetrics.sources.process import Child, widen  # noqa: PLC0415
 
+    widen(_STDOUT)
     try:
         child = Child(command)
     except OSError as error:
@@ -119,6 +120,7 @@ def _pipe(folder: Path | None, limits: Limits) -> int:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     widen(_STDIN)
+    widen(_STDOUT)
     recording: Recording | None = None
     stop = threading.Event()
     if folder is not None:
@@ -130,7 +132,7 @@ def _pipe(folder: Path | None, limits: Limits) -> int:
         relay: _Relay = _StampingRelay(_STDIN, _STDOUT)
     else:
         relay = _Relay(_STDIN, None if folder is None else _STDOUT, recording.put)
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, relay.interrupt)
     fatal = 0
     try:
         relay.run()
@@ -153,11 +155,6 @@ class _TerminatedError(Exception):
     """SIGTERM came: keep what is there, then end."""
 
 
-def _terminate(_number: int, _frame: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise _TerminatedError
-
-
 class _Relay:
     """Moves bytes from a pipe to a consumer, and gives a copy of them away.
 
@@ -176,6 +173,20 @@ class _Relay:
         self._copy = copy
         self._child = child
         self.closed_by_consumer = False
+        self._blocked = False  # in a system call that may take long
+        self._interrupted = False
+
+    def interrupt(self, number: int, _frame: object) -> None:
+        """Handle a signal that ends us: leave where nothing that was read is lost."""
+        signal.signal(number, signal.SIG_IGN)
+        self._interrupted = True
+        if self._blocked:
+            raise _TerminatedError
+
+    def _block(self) -> None:
+        self._blocked = True
+        if self._interrupted:
+            raise _TerminatedError
 
     def run(self) -> None:
         """Run until the source ends, the child has ended and all it wrote has been read, or the consumer is gone."""
@@ -186,7 +197,9 @@ class _Relay:
         if self._child is not None:
             poll.register(self._child.exited, select.POLLIN)
         while True:
+            self._block()
             ready = dict(poll.poll())
+            self._blocked = False
             if self._consumer in ready:
                 self._close()
                 return
@@ -206,8 +219,10 @@ class _Relay:
         if not chunk:
             self._last(now_ms)
             return 0
-        alive = self._pass_on(chunk, now_ms)
-        self._copy(chunk, now_ms)
+        try:
+            alive = self._pass_on(chunk, now_ms)
+        finally:
+            self._copy(chunk, now_ms)
         if not alive:
             self._close()
         return len(chunk) if alive else 0
@@ -237,7 +252,9 @@ class _Relay:
         view = memoryview(data)
         while view:
             try:
+                self._block()
                 view = view[os.write(fd, view) :]
+                self._blocked = False
             except BlockingIOError:  # another process set our common descriptor to non-blocking
                 select.select([], [fd], [])
             except BrokenPipeError:

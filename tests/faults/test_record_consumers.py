@@ -1,5 +1,6 @@
 """Consumers: a slow one holds the command back, one that goes away cuts it off, both as in a plain pipe."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -69,10 +70,10 @@ def pipe_readers(folder: str) -> list[str]:
     """Pipes that a process can read from, standard input and its wake-up pipe apart."""
     found = []
     for name in os.listdir(folder):
-        with open(f"{folder}info/{name}") as info:
+        with contextlib.suppress(OSError), open(f"{folder}info/{name}") as info:  # it may be closed meanwhile
             flags = int(info.read().split("flags:")[1].split()[0], 8)
-        if int(name) > 2 and flags & 3 == os.O_RDONLY and os.readlink(f"{folder}/{name}").startswith("pipe:"):
-            found.append(name)
+            if int(name) > 2 and flags & 3 == os.O_RDONLY and os.readlink(f"{folder}/{name}").startswith("pipe:"):
+                found.append(name)
     return found[1:]
 
 
