@@ -55,7 +55,7 @@ def get(address: str, path: str) -> tuple[int, str]:
 @contextlib.contextmanager
 def _running(
     argv: Sequence[str], log: Path, stdin: int | IO[bytes] = subprocess.DEVNULL
-) -> Iterator[Callable[[], str]]:
+) -> Iterator[Callable[[], bool]]:
     """Run a process while the context is open, its output in a log; yields what it has said while it still runs."""
     with log.open("wb") as output:
         process = subprocess.Popen(argv, stdin=stdin, stdout=output, stderr=subprocess.STDOUT)
