@@ -27,7 +27,7 @@ RATES = {"input": 3.1, "output": 15.7, "cache_read": 0.31, "cache_write": 3.9}
 def usage(input: int = 0, output: int = 0, cache_read: int = 0, cache_write: int = 0, **more: Any) -> dict[str, Any]:  # noqa: A002
     """Return a usage object as pi writes it; `more` adds fields such as `reasoning` and `cacheWrite1h`."""
     tokens = {"input": input, "output": output, "cache_read": cache_read, "cache_write": cache_write}
-    parts = {WIRE_NAMES[name]: RATES[name] * count / 1e6 for name, count in tokens.items()}
+    parts = {WIRE_NAMES[name]: RATES[name] * count / 1e6 if count else 0 for name, count in tokens.items()}
     return {
         **{WIRE_NAMES[name]: count for name, count in tokens.items()},
         "totalTokens": sum(tokens.values()),
