@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from modelserver import Answer, Failure
-from pi import SMALL_WINDOW_TOKENS
+from pi import SMALL_WINDOW_TOKENS, Rpc
 
 if TYPE_CHECKING:
     from conftest import Report
@@ -97,3 +97,17 @@ def test_sources_together_say_what_one_says(run: dict[str, Path], report: Report
         assert facts(result) == facts(alone), names
         assert result["usage"]["cost_usd"] == pytest.approx(alone["usage"]["cost_usd"], rel=0, abs=1e-9), names
         assert result["duplicates_skipped"] == (size - 1) * alone["usage"]["rows"], names
+
+
+def test_forks_and_copies_add_nothing(run: dict[str, Path], home: Home, report: Report, tmp_path: Path) -> None:
+    """The stream, the session file, a fork that pi made of it and a copy together cost what the run cost."""
+    with Rpc(home, home.argv("rpc", "--fork", str(run["session"]))) as rpc:
+        stats = rpc.call("get_session_stats")
+    fork = Path(stats["sessionFile"])
+    assert fork != run["session"]
+    copied = Path(shutil.copy(run["session"], tmp_path / "copy.jsonl"))
+    alone = facts(report(run["stream"]))
+    assert facts(report(fork)) == alone
+    together = facts(report(run["stream"], fork, copied, run["session"], run["recording"]))
+    assert together.pop("sessions") == alone.pop("sessions") + 1
+    assert together == alone
