@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
 SCRAPE_INTERVAL = "250ms"
 START_TIMEOUT_S = 30.0
-ZERO_HOLD = "1"
-"""Seconds that a new series is held at 0: four scrapes, and no minute of waiting in a test."""
+SERVING = re.compile(r"serving http://(\S+?)/metrics")
 
 
 def until(true: Callable[[], object], what: str, timeout_s: float = START_TIMEOUT_S) -> None:
@@ -79,11 +79,15 @@ def _running(
 @contextlib.contextmanager
 def exporter(folder: Path, *sources: Path | str, stdin: int | IO[bytes] = subprocess.DEVNULL) -> Iterator[str]:
     """Run `pimetrics serve` over sources without state; yields its address once it is ready."""
-    address = f"127.0.0.1:{free_port()}"
-    options = ["--no-state", "--web.listen-address", address, "--web.zero-hold", ZERO_HOLD]
+    log = folder / "serve.log"
+    options = ["--no-state", "--web.listen-address", "127.0.0.1:0"]
     argv = [sys.executable, "-m", "pimetrics", "serve", *map(str, sources), *options]
-    with _running(argv, folder / "serve.log", stdin) as alive:
-        until(lambda: alive() and get(address, "/-/ready")[0] == 200, f"{argv[0]} at {address} is ready")
+    with _running(argv, log, stdin) as alive:
+        until(lambda: alive() and SERVING.search(log.read_text()), "serve says where it listens")
+        told = SERVING.search(log.read_text())
+        assert told is not None
+        address = told[1]
+        until(lambda: alive() and get(address, "/-/ready")[0] == 200, f"serve at {address} is ready")
         yield address
 
 
@@ -97,7 +101,10 @@ class Prometheus:
         """Return an instant query's values by their sorted labels."""
         status, text = get(self._address, "/api/v1/query?" + urllib.parse.urlencode({"query": promql}))
         assert status == 200, text
-        result: list[dict[str, Any]] = json.loads(text)["data"]["result"]
+        data = json.loads(text)["data"]
+        if data["resultType"] == "scalar":
+            return {(): float(data["result"][1])}
+        result: list[dict[str, Any]] = data["result"]
         return {tuple(sorted(one["metric"].items())): float(one["value"][1]) for one in result}
 
     def total(self, promql: str) -> float:

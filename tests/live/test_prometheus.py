@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 RECORD = [sys.executable, "-m", "pimetrics", "record"]
 STAMP = re.compile(rb',"receivedAt":\d+}(\r?\n)$')
 WINDOW = "10m"
+HELD_S = 100.0
+"""How long Prometheus may wait for a total: a new series is held at 0 for scrapers, 60 s by default."""
+
 TOKENS = {"input": "input", "output": "output", "cache_read": "cacheRead", "cache_write": "cacheWrite"}
 ANSWERS = (
     Answer(calls=(("read", {"path": "prices.txt"}),), tokens=700, output=18),
@@ -35,30 +38,39 @@ ANSWERS = (
 PROMPTS = ("What is an apple?", "And the dearest?")
 
 
-def rise(metric: str, **labels: str) -> str:
-    """Return PromQL for last minus first, summed: exact, where `increase()` extrapolates (counters only rise)."""
-    chosen = ",".join(f'{name}="{value}"' for name, value in labels.items())
-    series = f"{metric}{{{chosen}}}[{WINDOW}]"
-    return f"sum(last_over_time({series}) - min_over_time({series}))"
+class Rise:
+    """How far counters have risen since now, by PromQL: last minus first, exact where `increase()` extrapolates."""
 
+    def __init__(self, server: Prometheus) -> None:
+        self._server = server
+        self._start_s = server.total("time()")
 
-def agree(server: Prometheus, stats: dict[str, Any]) -> None:
-    """Wait until Prometheus has all tokens that pi counted, then compare everything."""
-    until(
-        lambda: (
-            server.total(rise("pi_tokens_total")) >= stats["tokens"]["total"]
-            and server.total(rise("pi_requests_total")) >= stats["assistantMessages"]
-        ),
-        f"Prometheus has {stats['tokens']['total']} tokens",
-    )
-    for token_type, wire in TOKENS.items():
-        assert server.total(rise("pi_tokens_total", token_type=token_type)) == stats["tokens"][wire], token_type
-    assert server.total(rise("pi_cost_usd_total")) == pytest.approx(stats["cost"], rel=0, abs=1e-9)
-    assert server.total(rise("pi_requests_total")) == stats["assistantMessages"]
-    assert server.total(rise("pi_tool_calls_total", tool="read", outcome="ok")) == stats["toolCalls"] == 1
-    assert server.total(rise("pi_retries_total", scope="turn")) == 1
-    for metric in ("pi_tokens_total", "pi_cost_usd_total", "pi_requests_total"):
-        assert server.total(f"sum(resets({metric}[{WINDOW}]))") == 0, metric
+    def of(self, metric: str, **labels: str) -> float:
+        """Return the rise of a counter, summed over the labels that are not given; a series not yet there was at 0."""
+        chosen = ",".join(f'{name}="{value}"' for name, value in labels.items())
+        series = f"{metric}{{{chosen}}}"
+        first = f"(sum({series} @ {self._start_s}) or vector(0))"
+        return self._server.total(f"sum(last_over_time({series}[{WINDOW}])) - {first}")
+
+    def agrees(self, stats: dict[str, Any]) -> None:
+        """Wait until Prometheus has all tokens and requests that pi counted, then compare everything."""
+        tokens = stats["tokens"]
+        until(
+            lambda: (
+                self.of("pi_tokens_total") >= tokens["total"]
+                and self.of("pi_requests_total") >= stats["assistantMessages"]
+            ),
+            f"Prometheus has {tokens['total']} tokens in {stats['assistantMessages']} requests",
+            HELD_S,
+        )
+        counted = {name: self.of("pi_tokens_total", token_type=name) for name in TOKENS}
+        assert counted == {name: tokens[wire] for name, wire in TOKENS.items()}
+        assert self.of("pi_cost_usd_total") == pytest.approx(stats["cost"], rel=0, abs=1e-9)
+        assert self.of("pi_requests_total") == stats["assistantMessages"]
+        assert self.of("pi_tool_calls_total", tool="read", outcome="ok") == stats["toolCalls"] == 1
+        assert self.of("pi_retries_total", scope="turn") == 1
+        for metric in ("pi_tokens_total", "pi_cost_usd_total", "pi_requests_total"):
+            assert self._server.total(f"sum(resets({metric}[{WINDOW}]))") == 0, metric
 
 
 def promtool_is_content(address: str) -> None:
@@ -82,12 +94,13 @@ def test_prometheus_has_what_pi_says_of_a_recorded_run(home: Home, model: ModelS
         exporter(tmp_path, recordings, home.sessions) as address,
         prometheus(installed("prometheus", "prometheus"), tmp_path, address) as server,
     ):
+        rise = Rise(server)
         with Rpc(home, argv) as rpc:
             for prompt in PROMPTS:
                 rpc.prompt(prompt)
             stats = rpc.call("get_session_stats")
         assert rpc.status == 0
-        agree(server, stats)
+        rise.agrees(stats)
         promtool_is_content(address)
     (recording,) = (path for path in recordings.rglob("*") if ".jsonl" in path.name)
     stamped = recording.read_bytes().splitlines(keepends=True)
@@ -108,11 +121,12 @@ def test_prometheus_has_what_pi_says_of_a_piped_run(home: Home, model: ModelServ
         address = stack.enter_context(exporter(tmp_path, "-", stdin=pi.stdout))
         pi.stdout.close()
         server = stack.enter_context(prometheus(installed("prometheus", "prometheus"), tmp_path, address))
+        rise = Rise(server)
         pi.stdin.write(b"go\n")
         pi.stdin.close()
         assert pi.wait(RUN_TIMEOUT_S) == 0
         (session,) = home.session_files()
-        agree(server, home.stats(session))
+        rise.agrees(home.stats(session))
         promtool_is_content(address)
 
 
