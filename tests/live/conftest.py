@@ -9,9 +9,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from modelserver import ModelServer
-from parts import PiProgram, pi_program
-from pi import Home
+
+from tests.live.modelserver import ModelServer
+from tests.live.parts import PiProgram, pi_program
+from tests.live.pi import Home
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from parts import PiProgram
+    from tests.live.parts import PiProgram
 
 RUN_TIMEOUT_S = 90.0
 SMALL_WINDOW_TOKENS = 6000

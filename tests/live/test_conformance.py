@@ -7,15 +7,16 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import crafted
 import pytest
-from modelserver import Answer
-from pi import Rpc
+
+from tests.live import crafted
+from tests.live.modelserver import Answer
+from tests.live.pi import Rpc
 
 if TYPE_CHECKING:
-    from conftest import Report
-    from modelserver import ModelServer
-    from pi import Home
+    from tests.live.conftest import Report
+    from tests.live.modelserver import ModelServer
+    from tests.live.pi import Home
 
 NAMES = tuple(crafted.sessions(Path()))
 USD = 1e-9

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from modelserver import Answer, Failure
-from pi import SMALL_WINDOW_TOKENS, Rpc
+
+from tests.live.modelserver import Answer, Failure
+from tests.live.pi import SMALL_WINDOW_TOKENS, Rpc
 
 if TYPE_CHECKING:
-    from conftest import Report
-    from modelserver import ModelServer
-    from pi import Home
+    from tests.live.conftest import Report
+    from tests.live.modelserver import ModelServer
+    from tests.live.pi import Home
 
 LONG = "The list holds three goods and every price in it is in pence, so that no rounding is ever lost. " * 8
 SOURCES = ("stream", "recording", "session")

@@ -10,17 +10,18 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from modelserver import Answer, Failure
-from parts import program as installed
-from pi import RUN_TIMEOUT_S, Rpc
-from prometheus import Prometheus, exporter, get, prometheus, until
+
+from tests.live.modelserver import Answer, Failure
+from tests.live.parts import program as installed
+from tests.live.pi import RUN_TIMEOUT_S, Rpc
+from tests.live.prometheus import Prometheus, exporter, get, prometheus, until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from modelserver import ModelServer
-    from pi import Home
+    from tests.live.modelserver import ModelServer
+    from tests.live.pi import Home
 
 RECORD = [sys.executable, "-m", "pimetrics", "record"]
 STAMP = re.compile(rb',"receivedAt":\d+}(\r?\n)$')
