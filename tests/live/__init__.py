@@ -1,0 +1,1 @@
+"""Tests that stand on real parts: pi itself, a scripted model, Prometheus."""
