@@ -83,9 +83,9 @@ def _failures() -> Section:
               top=1),
         graph("Unpriced or without usage", "Requests whose cost (no price known) or tokens (the provider reports none) "
               "are missing from every total, in each step.",
-              [Query(step_count("pi_unpriced_requests_total", "model"), "{{model}}: unpriced"),
-               Query(step_count("pi_requests_without_usage_total", "model"), "{{model}}: without usage")], "short",
-              NO_WORK, width=8, bars=True, decimals=0),
+              [Query(step_count("pi_unpriced_requests_total", "model") + " > 0", "{{model}}: unpriced"),
+               Query(step_count("pi_requests_without_usage_total", "model") + " > 0", "{{model}}: without usage")],
+              "short", "None: every request has a price and usage", width=8, bars=True, decimals=0),
     ])  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def _spend() -> Section:
               [Query(rate("pi_tokens_total", "model", where=NOT_TOOLS), "{{model}}")], "short", NO_WORK, width=8,
               stack=True),
         ranking("Reasoning share of output", "Reasoning tokens for each output token of turns, over the picked range; "
-                "output holds them already.", thinking, "{{model}}", "percentunit", NO_WORK, width=8, decimals=1),
+                "output holds them already.", thinking, "{{model}}", "percentunit", NO_WORK, width=8, decimals=1, top=1),
         ranking("Cache written for one hour", "Tokens over the picked range; the dearer kind of cache write, already "
                 "inside cache_write.", count("pi_cache_write_1h_tokens_total", "model"), "{{model}}", "short",
                 "No one-hour cache writes", width=8),

@@ -29,17 +29,18 @@ def _range() -> Section:
             "Reported by tools (may repeat sub-agent sessions)",
             "Cost that tools report in their results, such as sub-agents. Where the sub-agent's session is read too, "
             "this is already in the cost to the left.",
-            total("pi_cost_usd_total", where='operation="tool"'), "currencyUSD", "No cost yet", decimals=2,
+            total("pi_cost_usd_total", where='operation="tool"'), "currencyUSD", "No cost yet", width=8,
+            decimals=2,
         ),
         stat_panel(
             "Cost per hour",
             "Mean over the picked range, as reported by pi, without what tools report. The curve is the rate over time.",
-            f"{rate('pi_cost_usd_total', where=NOT_TOOLS)} * 3600", "currencyUSD", "No cost yet", decimals=2,
-            trend="mean", steps=((None, "blue"),),
+            f"{rate('pi_cost_usd_total', where=NOT_TOOLS)} * 3600", "currencyUSD", "No cost yet", width=5,
+            decimals=2, trend="mean", steps=((None, "blue"),),
         ),
         stat_panel(
             "Tokens", "Input, output, cache reads and cache writes over the picked range, without what tools report.",
-            count("pi_tokens_total", where=NOT_TOOLS), "short", NO_WORK, steps=((None, "blue"),),
+            count("pi_tokens_total", where=NOT_TOOLS), "short", NO_WORK, width=5, steps=((None, "blue"),),
         ),
         stat_panel(
             "Cache hit ratio",

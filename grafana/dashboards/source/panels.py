@@ -100,6 +100,7 @@ def stat_panel(
     panel.color_mode(c.BigValueColorMode.VALUE).justify_mode(c.BigValueJustifyMode.AUTO)
     panel.text_mode(c.BigValueTextMode.NAME if name_only else c.BigValueTextMode.VALUE)
     panel.orientation(c.VizOrientation.AUTO).thresholds(steps_of(steps)).color_scheme(_color("thresholds"))
+    panel.wide_layout(False)
     if decimals is not None:
         panel.decimals(decimals)
     if link:
@@ -110,22 +111,27 @@ def stat_panel(
 def graph(
     title: str, question: str, queries: Sequence[Query], unit: str, empty: str, *, width: int = 12, height: int = 8,
     stack: bool = False, bars: bool = False, exemplar: bool = False, words: Sequence[str] = (),
-    calcs: Sequence[str] = (), log: bool = False, decimals: int | None = None, top: float | None = None,
-    steps: bool = False, link: tuple[str, str] | None = None,
+    calcs: Sequence[str] = (), log: bool = False, decimals: int | None = None,
+    top: float | None = None, steps: bool = False, link: tuple[str, str] | None = None,
 ) -> timeseries.Panel:  # fmt: skip
     """Curves over time. `bars` for rare events, `stack` where the sum means something, `steps` for states."""
     panel = _common(timeseries.Panel(), title, question, empty, unit, (width, height))
     for number, query in enumerate(queries):
         panel.with_target(_target(query, chr(ord("A") + number), instant=False, exemplar=exemplar))
     panel.draw_style(c.GraphDrawStyle.BARS if bars else c.GraphDrawStyle.LINE).line_width(1 if bars or stack else 2)
-    panel.fill_opacity(70 if bars else 35 if stack else 8).min(0).axis_soft_max(1 if bars else 0)
+    panel.fill_opacity(70 if bars else 35 if stack else 0)
+    if not log:
+        panel.min(0)
     panel.gradient_mode(c.GraphGradientMode.NONE).show_points(c.VisibilityMode.AUTO).point_size(5)
     panel.line_interpolation(c.LineInterpolation.STEP_AFTER if steps else c.LineInterpolation.LINEAR)
-    panel.span_nulls(False).color_scheme(_color("palette-classic-by-name"))
+    panel.span_nulls(False).color_scheme(_color("palette-classic"))
+    if bars:
+        # A window of one minute and one scrape holds the growth of one minute: neighbours share no event.
+        panel.interval("1m").axis_soft_max(1)
     if stack:
         panel.stacking(common.StackingConfig().mode(c.StackingMode.NORMAL).group("A"))
     if log:
-        panel.scale_distribution(common.ScaleDistributionConfig().type(c.ScaleDistribution.LOG).log(2))
+        panel.scale_distribution(common.ScaleDistributionConfig().type(c.ScaleDistribution.LOG).log(10))
     if decimals is not None:
         panel.decimals(decimals)
     if top is not None:
@@ -142,18 +148,19 @@ def graph(
 
 def quantiles(
     title: str, question: str, queries: Sequence[Query], unit: str, empty: str, *, width: int = 12, height: int = 8,
-    words: Sequence[str] = ("p50", "p95"),
+    words: Sequence[str] = ("p50", "p95"), log: bool = False,
 ) -> timeseries.Panel:  # fmt: skip
     """Quantiles over time with exemplars: points, joined where they are neighbours, for there are gaps."""
     panel = graph(
-        title, question, queries, unit, empty, width=width, height=height, exemplar=True, words=words, calcs=["mean"]
-    )
-    return panel.span_nulls(900000).show_points(c.VisibilityMode.ALWAYS).fill_opacity(0)
+        title, question, queries, unit, empty, width=width, height=height, exemplar=True, words=words, log=log,
+        calcs=["mean"],
+    )  # fmt: skip
+    return panel.span_nulls(900000).show_points(c.VisibilityMode.ALWAYS)
 
 
 def ranking(
     title: str, question: str, query: str, legend: str, unit: str, empty: str, *, width: int = 6, height: int = 8,
-    words: Sequence[str] = (), decimals: int | None = None, link: tuple[str, str] | None = None,
+    words: Sequence[str] = (), decimals: int | None = None, top: float | None = None,
 ) -> bargauge.Panel:  # fmt: skip
     """Totals over the picked range beside each other, the largest first."""
     panel = _common(bargauge.Panel(), title, question, empty, unit, (width, height))
@@ -163,12 +170,12 @@ def ranking(
     panel.show_unfilled(True).value_mode(c.BarGaugeValueMode.COLOR).min(0)
     panel.name_placement(c.BarGaugeNamePlacement.LEFT).sizing(c.BarGaugeSizing.AUTO)
     panel.min_viz_height(12).max_viz_height(28).thresholds(steps_of(((None, "blue"),)))
-    panel.color_scheme(_color("palette-classic-by-name" if not words else "fixed", "blue" if words else None))
+    panel.color_scheme(_color("fixed", "blue"))
     if decimals is not None:
         panel.decimals(decimals)
+    if top is not None:
+        panel.max(top)
     _word_colors(panel, words)
-    if link:
-        panel.links([_down(*link)])
     return panel  # type: ignore[no-any-return]
 
 
@@ -215,6 +222,6 @@ def rows_of(
     order = {name: number for number, name in enumerate(renamed)}
     organize = {"excludeByName": {"Time": True}, "indexByName": order, "renameByName": renamed}
     panel.with_transformation(d.DataTransformerConfig(id_val="organize", options=organize))
-    panel.show_header(True).cell_height(c.TableCellHeight.SM).thresholds(steps_of(((None, CALM),)))
+    panel.show_header(True).cell_height(c.TableCellHeight.SM).min_width(90).thresholds(steps_of(((None, CALM),)))
     panel.sort_by([common.TableSortByFieldState().display_name(columns[0].title).desc(True)])
     return panel  # type: ignore[no-any-return]

@@ -48,7 +48,7 @@ def _latency() -> Section:
     by_tool = [
         quantiles(
             f"p{round(q * 100)} by tool", f"{round(q * 100)} % of the calls of a tool are shorter. Dots: exemplars.",
-            [Query(quantile(q, DURATION, "tool"), "{{tool}}")], "s", NO_TIMES, width=8, words=(),
+            [Query(quantile(q, DURATION, "tool"), "{{tool}}")], "s", NO_TIMES, width=8, words=(), log=True,
         )
         for q in (0.5, 0.95, 0.99)
     ]  # fmt: skip
@@ -56,7 +56,7 @@ def _latency() -> Section:
         heat("Latency of all calls", "Calls per second in each bucket of the histogram; darker is more.", rates, "s",
              NO_TIMES),
         quantiles("Latency of all calls: p50, p95, p99", "Quantiles over all picked tools. Dots: exemplars, each the "
-                  "session that a call belongs to.", lines, "s", NO_TIMES, height=9, words=("p50", "p95", "p99")),
+                  "session that a call belongs to.", lines, "s", NO_TIMES, height=9, words=("p50", "p95", "p99"), log=True),
         *by_tool,
     ])  # fmt: skip
 
