@@ -67,7 +67,9 @@ def targets(name: str) -> list[Target]:
         for query in panel["targets"]
     ]
     marks = board(name)["annotations"]["list"]
-    return made + [Target(f"{name}: annotation {mark['name']}", mark["expr"], {"type": "annotation"}, mark) for mark in marks]
+    return made + [
+        Target(f"{name}: annotation {mark['name']}", mark["expr"], {"type": "annotation"}, mark) for mark in marks
+    ]
 
 
 def substituted(expr: str, rate: str = "61s", span: str = "3607s", values: dict[str, str] | None = None) -> str:

@@ -1,7 +1,7 @@
 """Write the dashboards' JSON from `source/`.
 
-    python grafana/dashboards/build.py            write
-    python grafana/dashboards/build.py --check    exit 1 where a file is not in step with its source
+`python grafana/dashboards/build.py` writes them; with `--check` it exits with 1 where a file is not in step with
+its source.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> int:
         text = json.dumps(build(), indent=2, ensure_ascii=False) + "\n"
         if check and (not path.exists() or path.read_text(encoding="utf-8") != text):
             stale += 1
-            print(f"{path.name} is not in step with its source: run python grafana/dashboards/build.py", file=sys.stderr)
+            print(f"{path.name} is not in step: run python grafana/dashboards/build.py", file=sys.stderr)
         elif not check:
             path.write_text(text, encoding="utf-8")
     return 1 if stale else 0

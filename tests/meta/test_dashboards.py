@@ -94,7 +94,11 @@ def test_variables(name):
         asked, label = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"]).groups()
         assert label == variable["name"]
         selector = files.nodes(files.substituted(asked))[0][0]
-        assert {label, *(m.name for m in selector.matchers.matchers)} <= {"job", "instance", *METRICS[selector.name].labels}
+        assert {label, *(m.name for m in selector.matchers.matchers)} <= {
+            "job",
+            "instance",
+            *METRICS[selector.name].labels,
+        }
 
 
 @each_board
@@ -125,7 +129,10 @@ def test_grid(name):
     assert all(box["x"] + box["w"] <= 24 for _, box in boxes)
     for (_, a), (_, b) in combinations(boxes, 2):
         apart = (
-            a["x"] + a["w"] <= b["x"] or b["x"] + b["w"] <= a["x"] or a["y"] + a["h"] <= b["y"] or b["y"] + b["h"] <= a["y"]
+            a["x"] + a["w"] <= b["x"]
+            or b["x"] + b["w"] <= a["x"]
+            or a["y"] + a["h"] <= b["y"]
+            or b["y"] + b["h"] <= a["y"]
         )
         assert apart, (a, b)
 
@@ -176,7 +183,9 @@ def test_windows_follow_the_scrape_interval(target):
 @each_target
 def test_selectors_use_the_variables(target):
     """Every selector follows job and instance, and provider, model and tool where its metric has them."""
-    for node, _ in files.nodes(files.substituted(target.expr, values={v: f"_{v}_" for v in ("job", "instance", "provider", "model", "tool")})):
+    for node, _ in files.nodes(
+        files.substituted(target.expr, values={v: f"_{v}_" for v in ("job", "instance", "provider", "model", "tool")})
+    ):
         if files.kind_of(node) == "VectorSelector":
             labels = () if node.name in files.EXTERNAL else METRICS[files.family(node.name)].labels
             wanted = {v for v in ("job", "instance", "provider", "model", "tool") if v in {"job", "instance", *labels}}
@@ -186,7 +195,11 @@ def test_selectors_use_the_variables(target):
 @each_target
 def test_counts_are_whole_numbers(target):
     """Case 88: a growth that is shown as a count is rounded; money, seconds and ratios are not counts."""
-    grown = {n.args[0].vector_selector.name for n, _ in files.nodes(files.substituted(target.expr)) if files.kind_of(n) == "Call" and n.func.name == "increase"}
+    grown = {
+        n.args[0].vector_selector.name
+        for n, _ in files.nodes(files.substituted(target.expr))
+        if files.kind_of(n) == "Call" and n.func.name == "increase"
+    }
     measured = ("_usd_total", "_seconds_sum", "_seconds_total")
     if grown and not any(name.endswith(measured) for name in grown) and "/" not in target.expr:
         assert re.search(r"\bround\(", target.expr)

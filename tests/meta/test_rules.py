@@ -52,18 +52,24 @@ def test_runbook_has_an_entry_for_each_alert_and_no_other():
 def test_every_alert_has_a_test():
     """Each alert is named in a promtool test."""
     text = "".join(path.read_text() for path in TESTS)
-    assert [alert["alert"] for alert in ALERTS if f"{alert['alert']}\n" not in text and f'"{alert["alert"]}"' not in text] == []
+    assert [
+        alert["alert"] for alert in ALERTS if f"{alert['alert']}\n" not in text and f'"{alert["alert"]}"' not in text
+    ] == []
 
 
 def test_promtool_accepts_the_rules():
     """`promtool check rules` passes."""
     paths = [files.ROOT / "rules" / f"{name}.yaml" for name in ("recording", "alerts")]
-    done = subprocess.run([files.program("promtool"), "check", "rules", *paths], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [files.program("promtool"), "check", "rules", *paths], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("path", TESTS, ids=[path.stem for path in TESTS])
 def test_promtool_runs_the_tests(path):
     """`promtool test rules` passes."""
-    done = subprocess.run([files.program("promtool"), "test", "rules", path], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [files.program("promtool"), "test", "rules", path], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -30,7 +30,9 @@ def test_compose_mounts_every_dashboard_where_grafana_looks():
     (provider,) = load("provisioning/dashboards/pimetrics.yaml")["providers"]
     folder = provider["options"]["path"]
     mounts = dict(volume.split(":")[:2] for volume in grafana["volumes"])
-    assert sorted(to for to in mounts.values() if to.startswith(f"{folder}/")) == [f"{folder}/{name}" for name in BOARDS]
+    assert sorted(to for to in mounts.values() if to.startswith(f"{folder}/")) == [
+        f"{folder}/{name}" for name in BOARDS
+    ]
     assert grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] in mounts.values()
     assert all((STACK / source).exists() for source in mounts if source.startswith("./"))
 
@@ -59,7 +61,10 @@ def test_compose_mounts_the_rules_where_prometheus_looks():
     (pattern,) = load("prometheus.yaml")["rule_files"]
     mounts = dict(volume.split(":")[:2] for volume in load("compose.yaml")["services"]["prometheus"]["volumes"])
     folder = pattern.removesuffix("*.yaml")
-    assert {to for to in mounts.values() if to.startswith(folder)} == {f"{folder}recording.yaml", f"{folder}alerts.yaml"}
+    assert {to for to in mounts.values() if to.startswith(folder)} == {
+        f"{folder}recording.yaml",
+        f"{folder}alerts.yaml",
+    }
 
 
 def test_nothing_listens_beyond_the_machine():
@@ -83,7 +88,9 @@ def test_debian_host_gets_a_prometheus_that_loads(tmp_path):
     config = tmp_path / "etc/prometheus/prometheus.yml"
     assert "127.0.0.1:9746" in config.read_text()
     config.write_text(config.read_text().replace("/etc/prometheus/rules", f"{tmp_path}/etc/prometheus/rules"))
-    checked = subprocess.run([files.program("promtool"), "check", "config", config], capture_output=True, text=True, check=False)
+    checked = subprocess.run(
+        [files.program("promtool"), "check", "config", config], capture_output=True, text=True, check=False
+    )
     assert checked.returncode == 0, checked.stderr
     assert checked.stdout.count("rules found") == 2
     source = yaml.safe_load((tmp_path / "etc/grafana/provisioning/datasources/pimetrics.yaml").read_text())

@@ -19,7 +19,6 @@ EXTERNAL: Final = {
     "scrape_duration_seconds": (),
     "scrape_samples_scraped": (),
     "process_resident_memory_bytes": (),
-    "process_start_time_seconds": (),
 }
 """Series that are not in METRICS: Prometheus itself and the client library's process collector write them."""
 

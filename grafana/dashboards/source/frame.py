@@ -68,9 +68,7 @@ def _variables(shown: Sequence[str]) -> list[Any]:
 def _place(builder: dash.Dashboard, sections: Sequence[Section]) -> None:
     number, top = 1, 0
     for section in sections:
-        builder.with_row(
-            dash.Row(section.title).id(number).grid_pos(d.GridPos(x=0, y=top, w=COLUMNS_OF_THE_GRID, h=1))
-        )
+        builder.with_row(dash.Row(section.title).id(number).grid_pos(d.GridPos(x=0, y=top, w=COLUMNS_OF_THE_GRID, h=1)))
         number, top, left, tallest = number + 1, top + 1, 0, 0
         for panel in section.panels:
             size = panel.build().grid_pos

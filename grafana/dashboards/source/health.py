@@ -18,13 +18,15 @@ EXTERNAL_MEMORY = "process_resident_memory_bytes"
 def _now() -> Section:
     seen = select("pi_last_event_timestamp_seconds")
     return Section("Is it well now?", [
-        stat_panel("Up", "Whether the last scrape of every picked exporter worked.", f"min({select('up')})", "bool_yes_no",
+        stat_panel("Up", "Whether the last scrape of every picked exporter worked.", f"min({select('up')})",
+                   "bool_yes_no",
                    GONE, width=4, trend="lastNotNull", steps=((None, BAD), (1, GOOD))),
         stat_panel("Ready", "Whether catch-up is done; until then pi_ metrics are not served.",
                    f"min({select('pimetrics_ready')})", "bool_yes_no", GONE, width=4, trend="lastNotNull",
                    steps=((None, BAD), (1, GOOD))),
         stat_panel("Version", "Version of pimetrics; several when exporters differ.",
-                   f"count by (version) ({select('pimetrics_build_info')})", "none", GONE, width=4, legend="{{version}}",
+                   f"count by (version) ({select('pimetrics_build_info')})", "none", GONE, width=4,
+                   legend="{{version}}",
                    name_only=True, steps=((None, "blue"),)),
         stat_panel("Not yet read", "Bytes that are on disk and not yet read.", gauge("pimetrics_source_lag_bytes"),
                    "bytes", GONE, width=4, trend="lastNotNull", steps=((None, GOOD), (1e6, FAIR), (5e7, BAD))),
@@ -39,7 +41,8 @@ def _now() -> Section:
 def _range() -> Section:
     return Section("Did anything go wrong in the picked range?", [
         stat_panel("Rejected lines", "Lines that gave no record. One now and then is a process that was killed.",
-                   count("pimetrics_rejects_total"), "short", GONE, width=4, steps=((None, GOOD), (1, FAIR), (100, BAD))),
+                   count("pimetrics_rejects_total"), "short", GONE, width=4, steps=((None, GOOD), (1, FAIR), (100,
+                   BAD))),
         stat_panel("Unknown things", "Records, entries, roles or fields that this version does not know: pi is newer.",
                    count("pimetrics_unknown_total"), "short", GONE, width=4, steps=ODD),
         stat_panel("Names folded", "Model, provider or tool names past the cap, counted as `other`.",
@@ -48,7 +51,8 @@ def _range() -> Section:
                    count("pimetrics_ledger_commit_failures_total"), "short", GONE, width=4, steps=FAULTY),
         stat_panel("Unreadable sources", "Files that cannot be opened or read, now.",
                    gauge("pimetrics_sources", where='state="unreadable"'), "short", GONE, width=4, steps=FAULTY),
-        stat_panel("Extension errors", "Errors that pi's extensions raised.", count("pi_extension_errors_total"), "short",
+        stat_panel("Extension errors", "Errors that pi's extensions raised.", count("pi_extension_errors_total"),
+                   "short",
                    READY, width=4, steps=ODD),
     ])  # fmt: skip
 
@@ -61,7 +65,8 @@ def _reading() -> Section:
               [Query(f"topk(10, {rate('pimetrics_records_total', 'record')} > 0)", "{{record}}")], "short",
               "Nothing read in this range", width=8, stack=True),
         graph("Sources by state", "`ignored` is a file that is no recording and no session.",
-              [Query(gauge("pimetrics_sources", "state"), "{{state}}")], "short", GONE, width=8, steps=True, decimals=0),
+              [Query(gauge("pimetrics_sources", "state"), "{{state}}")], "short", GONE, width=8, steps=True,
+              decimals=0),
         graph("Bytes not yet read", "Bytes on disk that wait to be read; a hill that stays is a reader that hangs.",
               [Query(gauge("pimetrics_source_lag_bytes", "instance"), "{{instance}}")], "bytes", GONE, width=8),
         graph("Ledger commits per second", "Batches written, and batches that failed.",
@@ -79,8 +84,8 @@ def _doubts() -> Section:
         ("Rejected lines by reason", "Lines that gave no record.", "pimetrics_rejects_total", "reason"),
         ("Unknown things by kind", "What this version does not know.", "pimetrics_unknown_total", "kind"),
         ("Names folded by label", "Names past the cap, counted as `other`.", "pimetrics_label_overflow_total", "label"),
-        ("Late revisions by table", "Rows that became better known after their counter had moved: tables and counters "
-         "differ by these.", "pimetrics_late_revisions_total", "table"),
+        ("Late revisions by table", "Rows better known after their counter had moved: tables differ by these.",
+         "pimetrics_late_revisions_total", "table"),
         ("Durations missing by table", "Finished rows without a reported or measured duration: not in the histograms.",
          "pimetrics_durations_missing_total", "table"),
     ]  # fmt: skip
@@ -90,7 +95,8 @@ def _doubts() -> Section:
         for title, question, metric, label in made
     ]  # fmt: skip
     panels.append(
-        graph("Duplicates and fused lines", "Usage that another source had brought already, and lines with more than one "
+        graph("Duplicates and fused lines",
+              "Usage that another source had brought already, and lines with more than one "
               "record, in each step. Duplicates are everyday: a stream and its session file hold the same facts.",
               [Query(step_count("pimetrics_duplicates_skipped_total"), "duplicates"),
                Query(step_count("pimetrics_fused_lines_total"), "fused lines")], "short", GONE, width=8, height=7,

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from .expr import (
-    NOT_TOOLS, RANGE, RATE, by_sum, cache_hits, count, quantile, rate, select, share, step_count, total,
+    NOT_TOOLS,
+    RANGE,
+    RATE,
+    by_sum,
+    cache_hits,
+    count,
+    quantile,
+    rate,
+    select,
+    share,
+    step_count,
+    total,
 )  # fmt: skip
 from .frame import Section, dashboard
 from .panels import BAD, CALM, FAIR, GOOD, Column, Query, graph, heat, quantiles, ranking, rows_of, stat_panel
@@ -26,9 +37,11 @@ def _speed(window: str, *by: str) -> str:
 def _stats() -> Section:
     failed = share(total("pi_requests_total", where=_ERROR), total("pi_requests_total"))
     return Section("How do providers answer in the picked range?", [
-        stat_panel("Requests", "Assistant messages, with or without usage.", count("pi_requests_total"), "short", NO_WORK,
+        stat_panel("Requests", "Assistant messages, with or without usage.", count("pi_requests_total"), "short",
+                   NO_WORK,
                    width=4, steps=((None, "blue"),)),
-        stat_panel("Request error ratio", "Share of answers that ended in an error. Retried errors count here too.", failed,
+        stat_panel("Request error ratio", "Share of answers that ended in an error. Retried errors count here too.",
+                   failed,
                    "percentunit", NO_WORK, width=4, decimals=1, steps=((None, GOOD), (0.02, FAIR), (0.1, BAD))),
         stat_panel("Request p95", "95 % of the requests of the picked range were shorter.",
                    quantile(0.95, DURATION, window=RANGE), "s", NO_TIMES, width=4, decimals=1,
@@ -38,7 +51,8 @@ def _stats() -> Section:
                    steps=((None, GOOD), (5, FAIR), (20, BAD))),
         stat_panel("Output tokens per second", "Output of timed requests by their time, thinking included.",
                    _speed(RANGE), "short", NO_TIMES, width=4, decimals=1, steps=((None, FAIR), (20, GOOD))),
-        stat_panel("Unpriced requests", "Requests with tokens and a cost of 0: pi knows no price. Not the same as free.",
+        stat_panel("Unpriced requests",
+                   "Requests with tokens and a cost of 0: pi knows no price. Not the same as free.",
                    count("pi_unpriced_requests_total"), "short", NO_WORK, width=4, steps=((None, GOOD), (1, FAIR))),
     ])  # fmt: skip
 
@@ -62,7 +76,8 @@ def _duration() -> Section:
 def _context() -> Section:
     rates = by_sum(f"rate({select(f'{CONTEXT}_bucket')}[{RATE}])", "le")
     return Section("How large is the context, and how much of it is cached?", [
-        heat("Context of requests", "Tokens sent with a request: input, cache reads and writes.", rates, "short", NO_WORK,
+        heat("Context of requests", "Tokens sent with a request: input, cache reads and writes.", rates, "short",
+             NO_WORK,
              width=8, height=8),
         quantiles("Context p95 by model", "Tokens sent with a request: input, cache reads and writes.",
                   [Query(quantile(0.95, CONTEXT, "model"), "{{model}}")], "short", NO_WORK, width=8, words=()),
@@ -74,7 +89,8 @@ def _context() -> Section:
 def _failures() -> Section:
     failed = rate("pi_requests_total", "model", where=_ERROR)
     return Section("What goes wrong?", [
-        graph("Retried failures by class", "What pi retried, by class of error, in each step. Failures that pi does not "
+        graph("Retried failures by class",
+              "What pi retried, by class of error, in each step. Failures that pi does not "
               "retry are in the ratio to the right.",
               [Query(f"{step_count('pi_retries_total', 'error_type')} > 0", "{{error_type}}")], "short",
               "No retries in this range: nothing failed", width=8, bars=True, stack=True, decimals=0),
@@ -97,7 +113,8 @@ def _spend() -> Section:
               [Query(rate("pi_tokens_total", "model", where=NOT_TOOLS), "{{model}}")], "short", NO_WORK, width=8,
               stack=True),
         ranking("Reasoning share of output", "Reasoning tokens for each output token of turns, over the picked range; "
-                "output holds them already.", thinking, "{{model}}", "percentunit", NO_WORK, width=8, decimals=1, top=1),
+                "output holds them already.", thinking, "{{model}}", "percentunit", NO_WORK, width=8, decimals=1,
+                top=1),
         ranking("Cache written for one hour", "Tokens over the picked range; the dearer kind of cache write, already "
                 "inside cache_write.", count("pi_cache_write_1h_tokens_total", "model"), "{{model}}", "short",
                 "No one-hour cache writes", width=8),

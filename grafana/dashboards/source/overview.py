@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from .expr import (
-    NOT_TOOLS, RANGE, cache_hits, count, gauge, quantile, rate, select, share, total,
+    NOT_TOOLS,
+    RANGE,
+    cache_hits,
+    count,
+    gauge,
+    quantile,
+    rate,
+    select,
+    share,
+    total,
 )  # fmt: skip
 from .frame import Section, dashboard
 from .panels import BAD, CALM, FAIR, GOOD, Column, Query, graph, quantiles, ranking, rows_of, stat_panel
@@ -20,8 +29,8 @@ def _range() -> Section:
     return Section("What happened in the picked range?", [
         stat_panel(
             "Cost, as reported by pi",
-            "US dollars over the picked range, summed from what pi reports. Without what tools report for themselves: a "
-            "sub-agent's own session may hold the same cost, so the two are shown beside each other and never added.",
+            "US dollars over the picked range, summed from what pi reports. Without what tools report for themselves: "
+            "a sub-agent's own session may hold the same cost, so the two are shown beside each other and never added.",
             total("pi_cost_usd_total", where=NOT_TOOLS), "currencyUSD", "No cost yet", decimals=2,
             steps=((None, "blue"),), link=("Models and requests", "pimetrics-models"),
         ),
@@ -34,7 +43,7 @@ def _range() -> Section:
         ),
         stat_panel(
             "Cost per hour",
-            "Mean over the picked range, as reported by pi, without what tools report. The curve is the rate over time.",
+            "Mean over the picked range, as reported by pi, without what tools report.",
             f"{rate('pi_cost_usd_total', where=NOT_TOOLS)} * 3600", "currencyUSD", "No cost yet", width=5,
             decimals=2, trend="mean", steps=((None, "blue"),),
         ),
@@ -97,7 +106,8 @@ def _throughput() -> Section:
     return Section("How much work goes through?", [
         graph(
             "Tokens per second by type", "All operations but tools' own reports.",
-            [Query(rate("pi_tokens_total", "token_type", where=NOT_TOOLS), "{{token_type}}")], "short", NO_WORK, width=8,
+            [Query(rate("pi_tokens_total", "token_type", where=NOT_TOOLS), "{{token_type}}")], "short", NO_WORK,
+            width=8,
             stack=True, words=("input", "output", "cache_read", "cache_write"),
         ),
         graph(

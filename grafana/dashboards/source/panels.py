@@ -65,8 +65,8 @@ def _target(query: Query, ref: str, *, instant: bool, exemplar: bool = False, fm
     return made.instant() if instant else made.range().exemplar(exemplar)
 
 
-def _common(panel: Any, title: str, question: str, empty: str, unit: str, size: tuple[int, int]) -> Any:
-    width, height = size
+def _common(panel: Any, *words: str, size: tuple[int, int]) -> Any:
+    (title, question, empty, unit), (width, height) = words, size
     panel.title(title).description(question).datasource(DATASOURCE).unit(unit).no_value(empty)
     return panel.span(width).height(height)
 
@@ -93,7 +93,7 @@ def stat_panel(
     name_only: bool = False, link: tuple[str, str] | None = None,
 ) -> stat.Panel:  # fmt: skip
     """One number over the picked range; with `trend` (a reducer) a curve over it, and the number is its reduction."""
-    panel = _common(stat.Panel(), title, question, empty, unit, (width, height))
+    panel = _common(stat.Panel(), title, question, empty, unit, size=(width, height))
     panel.with_target(_target(Query(query, legend), "A", instant=trend is None))
     panel.reduce_options(common.ReduceDataOptions().calcs([trend or "lastNotNull"]).values(False))
     panel.graph_mode(c.BigValueGraphMode.AREA if trend else c.BigValueGraphMode.NONE)
@@ -115,7 +115,7 @@ def graph(
     top: float | None = None, steps: bool = False, link: tuple[str, str] | None = None,
 ) -> timeseries.Panel:  # fmt: skip
     """Curves over time. `bars` for rare events, `stack` where the sum means something, `steps` for states."""
-    panel = _common(timeseries.Panel(), title, question, empty, unit, (width, height))
+    panel = _common(timeseries.Panel(), title, question, empty, unit, size=(width, height))
     for number, query in enumerate(queries):
         panel.with_target(_target(query, chr(ord("A") + number), instant=False, exemplar=exemplar))
     panel.draw_style(c.GraphDrawStyle.BARS if bars else c.GraphDrawStyle.LINE).line_width(1 if bars or stack else 2)
@@ -158,12 +158,12 @@ def quantiles(
     return panel.span_nulls(900000).show_points(c.VisibilityMode.ALWAYS)
 
 
-def ranking(
+def ranking(  # noqa: PLR0917  in the order of the other panels
     title: str, question: str, query: str, legend: str, unit: str, empty: str, *, width: int = 6, height: int = 8,
     words: Sequence[str] = (), decimals: int | None = None, top: float | None = None,
 ) -> bargauge.Panel:  # fmt: skip
     """Totals over the picked range beside each other, the largest first."""
-    panel = _common(bargauge.Panel(), title, question, empty, unit, (width, height))
+    panel = _common(bargauge.Panel(), title, question, empty, unit, size=(width, height))
     panel.with_target(_target(Query(f"sort_desc({query})", legend), "A", instant=True))
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
     panel.orientation(c.VizOrientation.HORIZONTAL).display_mode(c.BarGaugeDisplayMode.GRADIENT)
@@ -183,7 +183,7 @@ def heat(
     title: str, question: str, query: str, unit: str, empty: str, *, width: int = 12, height: int = 9
 ) -> heatmap.Panel:
     """Distribution over time, one row a bucket of the histogram."""
-    panel = _common(heatmap.Panel(), title, question, empty, unit, (width, height))
+    panel = _common(heatmap.Panel(), title, question, empty, unit, size=(width, height))
     panel.with_target(_target(Query(query, "{{le}}"), "A", instant=False, exemplar=True, fmt="heatmap"))
     panel.calculate(False).show_color_scale(True).show_legend().cell_gap(1)
     panel.y_axis(heatmap.YAxisConfig().unit(unit).axis_placement(c.AxisPlacement.LEFT))
@@ -198,13 +198,13 @@ def rows_of(
     height: int = 8,
 ) -> table.Panel:  # fmt: skip
     """One row for each combination of `keys`; every expression must be summed by exactly these."""
-    panel = _common(table.Panel(), title, question, empty, "short", (width, height))
+    panel = _common(table.Panel(), title, question, empty, "short", size=(width, height))
     renamed = {key: key.capitalize() for key in keys}
     for number, column in enumerate(columns):
         ref = chr(ord("A") + number)
         panel.with_target(_target(Query(column.expr), ref, instant=True, fmt="table"))
         renamed[f"Value #{ref}"] = column.title
-        settings: list[tuple[str, object]] = [("unit", column.unit), ("noValue", "–")]
+        settings: list[tuple[str, object]] = [("unit", column.unit), ("noValue", "-")]
         if column.decimals is not None:
             settings.append(("decimals", column.decimals))
         if column.bar:

@@ -23,7 +23,8 @@ def _stats() -> Section:
     return Section("What was lost in the picked range?", [
         stat_panel("Retries exhausted", "Series of retries that gave up. Each is work that stopped.",
                    count(sequence, where='outcome="exhausted"'), "short", READY, steps=((None, GOOD), (1, BAD))),
-        stat_panel("Retry series", "Series of retries that came to an end, however they ended.", count(sequence), "short",
+        stat_panel("Retry series", "Series of retries that came to an end, however they ended.", count(sequence),
+                   "short",
                    READY, steps=((None, GOOD), (10, FAIR))),
         stat_panel("Time lost in back-off", "Time that pi announced to wait before retries.",
                    total("pi_retry_backoff_seconds_total"), "s", READY, decimals=1,
@@ -66,7 +67,8 @@ def _lost() -> Section:
               [Query(f"{rate('pi_retry_discarded_cost_usd_total', 'model')} * 3600", "{{model}}")], "currencyUSD",
               "Nothing thrown away", width=8, stack=True),
         ranking("Tokens thrown away by model", "Tokens over the picked range, of answers that were tried again.",
-                count("pi_retry_discarded_tokens_total", "model"), "{{model}}", "short", "Nothing thrown away", width=8),
+                count("pi_retry_discarded_tokens_total", "model"), "{{model}}", "short", "Nothing thrown away",
+                width=8),
     ])  # fmt: skip
 
 

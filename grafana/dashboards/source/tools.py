@@ -26,7 +26,8 @@ def _slow(*by: str) -> str:
 
 def _stats() -> Section:
     return Section("How do tools fare in the picked range?", [
-        stat_panel("Tool calls", "Calls that came to an end in the picked range.", count("pi_tool_calls_total"), "short",
+        stat_panel("Tool calls", "Calls that came to an end in the picked range.", count("pi_tool_calls_total"),
+                   "short",
                    NO_CALLS, width=4, steps=((None, "blue"),)),
         stat_panel("Error ratio", "Share of calls that ended in an error or were aborted; up to 15 % is everyday.",
                    share(total("pi_tool_calls_total", where=_FAILED), total("pi_tool_calls_total")), "percentunit",
@@ -35,7 +36,8 @@ def _stats() -> Section:
                    total(f"{DURATION}_sum"), "s", NO_TIMES, width=4, decimals=1),
         stat_panel("Mean call", "Mean length of a call over the picked range.", mean(DURATION), "s", NO_TIMES, width=4,
                    decimals=2, steps=((None, GOOD), (5, FAIR), (30, BAD))),
-        stat_panel("Slow calls", f"Calls longer than {SLOW} s, in the picked range.", _slow(), "short", NO_TIMES, width=4,
+        stat_panel("Slow calls", f"Calls longer than {SLOW} s, in the picked range.", _slow(), "short", NO_TIMES,
+                   width=4,
                    steps=((None, GOOD), (1, FAIR))),
         stat_panel("Running now", "Tool calls that have started and not ended.",
                    gauge("pi_tool_executions_in_progress"), "short", NO_CALLS, width=4, trend="lastNotNull"),
@@ -56,7 +58,8 @@ def _latency() -> Section:
         heat("Latency of all calls", "Calls per second in each bucket of the histogram; darker is more.", rates, "s",
              NO_TIMES),
         quantiles("Latency of all calls: p50, p95, p99", "Quantiles over all picked tools. Dots: exemplars, each the "
-                  "session that a call belongs to.", lines, "s", NO_TIMES, height=9, words=("p50", "p95", "p99"), log=True),
+                  "session that a call belongs to.", lines, "s", NO_TIMES, height=9, words=("p50", "p95", "p99"),
+                  log=True),
         *by_tool,
     ])  # fmt: skip
 
