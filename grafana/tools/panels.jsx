@@ -61,6 +61,7 @@ function marks(u, theme, annotations, exemplars) {
   ctx.save();
   for (const { time, color } of annotations) {
     const x = u.valToPos(time, 'x', true);
+    if (x < bbox.left) continue;
     ctx.strokeStyle = theme.visualization.getColorByName(color);
     ctx.setLineDash([4, 4]);
     ctx.beginPath(); ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke();
