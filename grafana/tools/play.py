@@ -18,39 +18,46 @@ import uuid
 from pathlib import Path
 
 _STAMP = re.compile(rb'("timestamp":)(\d{13})\b')
+_LENGTH = re.compile(rb'("(?:durationMs|delayMs)":)(\d+)\b')
 _ID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-def play(recording: Path, folder: Path, end: float) -> None:
+def play(recording: Path, folder: Path, end: float, stretch: float) -> None:
     """Write one recording line by line, moved to now; stops at `end` (Unix time), as a killed pi would.
 
     Args:
         recording: The stream; its times are read from beside it.
         folder: Where the copy grows.
         end: When to stop.
+        stretch: How many times slower than recorded: scripted models answer in milliseconds.
     """
     lines = recording.read_bytes().split(b"\n")
     times = [int(text) for text in recording.with_suffix(".times").read_text().split()]
-    moved = round(time.time() * 1000) - times[0]
+    now = time.time() * 1000
+
+    def moved(at: int) -> int:
+        return round(now + (at - times[0]) * stretch)
+
     name = str(uuid.uuid4())
     ids: dict[bytes, bytes] = {}
     with (folder / f"{recording.stem}-{name[:8]}.jsonl").open("wb", buffering=0) as out:
         for line, at in zip(lines, times, strict=False):
-            pause = (at + moved) / 1000 - time.time()
+            pause = moved(at) / 1000 - time.time()
             if pause > 0:
                 time.sleep(pause)
             if time.time() > end:
                 return
-            line = _STAMP.sub(lambda found: found[1] + str(int(found[2]) + moved).encode(), line)  # noqa: PLW2901
+            line = _STAMP.sub(lambda found: found[1] + str(moved(int(found[2]))).encode(), line)  # noqa: PLW2901
+            line = _LENGTH.sub(lambda found: found[1] + b"%d" % (int(found[2]) * stretch), line)  # noqa: PLW2901
             line = _ID.sub(lambda found: ids.setdefault(found[0], str(uuid.uuid4()).encode()), line)  # noqa: PLW2901
             if line.startswith(b"{") and line.endswith(b"}"):
-                line = line[:-1] + b',"receivedAt":%d}' % (at + moved)  # noqa: PLW2901
+                line = line[:-1] + b',"receivedAt":%d}' % moved(at)  # noqa: PLW2901
             out.write(line + b"\n")
 
 
-def _person(recordings: list[Path], folder: Path, end: float, dice: random.Random) -> None:
+def _person(recordings: list[Path], folder: Path, end: float, stretch: float, dice: random.Random) -> None:
     while time.time() < end:
-        play(dice.choice(recordings), folder, end)
+        play(dice.choice(recordings), folder, end, stretch)
         time.sleep(dice.expovariate(0.4))
 
 
@@ -61,12 +68,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--people", type=int, default=4)
+    parser.add_argument("--stretch", type=float, default=1)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     recordings = sorted(path for path in given.recordings.rglob("*.jsonl") if path.with_suffix(".times").exists())
     end = time.time() + 60 * given.minutes
     people = [
-        threading.Thread(target=_person, args=(recordings, given.folder, end, random.Random(seed)))  # noqa: S311
+        threading.Thread(target=_person, args=(recordings, given.folder, end, given.stretch, random.Random(seed)))  # noqa: S311
         for seed in range(given.people)
     ]
     for person in people:
