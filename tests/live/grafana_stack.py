@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 90
-"""Seconds to wait for an event; none takes longer than a few on an idle machine."""
+PATIENCE = 180
+"""Seconds to wait for an event; an exporter holds new series at 0 for its first minute."""
 
 
 def free_port() -> int:
@@ -44,9 +44,9 @@ def fetch(url: str, **params: Any) -> str | None:
         with urllib.request.urlopen(url + query, timeout=30) as answer:
             return answer.read().decode()
     except urllib.error.HTTPError as error:
-        text = error.read().decode()
-        error.close()
-        assert error.code != 400, f"{params}: {text}"
+        with error:
+            if error.code == 400:
+                raise ValueError(f"{params}: {error.read().decode()}") from error
         return None
     except OSError:
         return None
@@ -55,7 +55,10 @@ def fetch(url: str, **params: Any) -> str | None:
 @contextmanager
 def running(command: list[Any], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run a program until the block ends."""
-    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, "TZ": "UTC"}) as process:
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, "TZ": "UTC"}) as process,
+    ):
         try:
             yield process
         finally:
@@ -95,10 +98,7 @@ class Store:
 def exporter(folder: Path, work: Path) -> Iterator[str]:
     """Serve a folder; gives the address."""
     address = f"127.0.0.1:{free_port()}"
-    command = [
-        sys.executable, "-m", "pimetrics", "serve", folder, "--no-state", "--web.listen-address", address,
-        "--web.zero-hold", "3",
-    ]  # fmt: skip
+    command = [sys.executable, "-m", "pimetrics", "serve", folder, "--no-state", "--web.listen-address", address]
     with running(command, work / "serve.log") as process:
 
         def ready() -> bool:
@@ -113,10 +113,12 @@ def scrape_config(address: str, work: Path) -> Path:
     """Write a configuration that scrapes one exporter each second."""
     config = work / "prometheus.yaml"
     config.write_text(
-        json.dumps({
-            "global": {"scrape_interval": "1s"},
-            "scrape_configs": [{"job_name": "pimetrics", "static_configs": [{"targets": [address]}]}],
-        })
+        json.dumps(
+            {
+                "global": {"scrape_interval": "1s"},
+                "scrape_configs": [{"job_name": "pimetrics", "static_configs": [{"targets": [address]}]}],
+            }
+        )
     )
     return config
 

@@ -84,6 +84,11 @@ def share(part: str, whole: str) -> str:
     return f"{part} / ({whole} > 0)"
 
 
+def or_zero(expr: str, like: str) -> str:
+    """Say 0 where `expr` has no series yet but `like` has: none of its kind occurred, which is an answer."""
+    return f"{expr} or 0 * {like}"
+
+
 def quantile(q: float, histogram: str, *by: str, window: str = RATE, where: str = "") -> str:
     """Quantile of a histogram; `>= 0` drops the NaN of an interval in which nothing was observed."""
     inner = f"rate({select(histogram + '_bucket', where)}[{window}])"

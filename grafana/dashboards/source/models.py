@@ -11,6 +11,7 @@ from .expr import (
     by_sum,
     cache_hits,
     count,
+    or_zero,
     quantile,
     rate,
     select,
@@ -53,7 +54,8 @@ def _stats() -> Section:
                    _speed(RANGE), "short", NO_TIMES, width=4, decimals=1, steps=((None, FAIR), (20, GOOD))),
         stat_panel("Unpriced requests",
                    "Requests with tokens and a cost of 0: pi knows no price. Not the same as free.",
-                   count("pi_unpriced_requests_total"), "short", NO_WORK, width=4, steps=((None, GOOD), (1, FAIR))),
+                   or_zero(count("pi_unpriced_requests_total"), total("pi_requests_total")), "short", NO_WORK, width=4,
+                   steps=((None, GOOD), (1, FAIR))),
     ])  # fmt: skip
 
 
@@ -132,8 +134,8 @@ def _table() -> Section:
         Column("First token p50", quantile(0.5, FIRST, *_PM, window=RANGE), "s", 2),
         Column("Output/s", _speed(RANGE, *_PM), "short", 1),
         Column("Context p95", quantile(0.95, CONTEXT, *_PM, window=RANGE), "short"),
-        Column("Unpriced", count("pi_unpriced_requests_total", *_PM), "short", 0, steps=red),
-        Column("No usage", count("pi_requests_without_usage_total", *_PM), "short", 0, steps=red),
+        Column("Unpriced", or_zero(count("pi_unpriced_requests_total", *_PM), requests), "short", 0, steps=red),
+        Column("No usage", or_zero(count("pi_requests_without_usage_total", *_PM), requests), "short", 0, steps=red),
     ]
     return Section("Which model does what?", [
         rows_of("By model", "Over the picked range; quantiles are of the whole range.", _PM, columns, NO_WORK)

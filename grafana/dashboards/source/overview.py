@@ -10,6 +10,7 @@ from .expr import (
     cache_hits,
     count,
     gauge,
+    or_zero,
     quantile,
     rate,
     select,
@@ -179,7 +180,8 @@ def _models() -> Section:
                    steps=((None, BAD), (0.3, FAIR), (0.6, GOOD))),
             Column("Request p95", quantile(0.95, "pi_request_duration_seconds", *_PM, window=RANGE), "s", 1),
             Column("Output/s", share(total("pi_timed_output_tokens_total", *_PM), timed), "short", 1),
-            Column("Unpriced", count("pi_unpriced_requests_total", *_PM), "short", 0, steps=((None, CALM), (1, BAD))),
+            Column("Unpriced", or_zero(count("pi_unpriced_requests_total", *_PM), requests), "short", 0, steps=((None,
+            CALM), (1, BAD))),
         ],
         NO_WORK,
     )])  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .expr import RANGE, by_sum, count, gauge, mean, quantile, rate, select, share, step_count, total
+from .expr import RANGE, by_sum, count, gauge, mean, or_zero, quantile, rate, select, share, step_count, total
 from .frame import Section, dashboard
 from .panels import BAD, FAIR, GOOD, Column, Query, graph, heat, quantiles, ranking, rows_of, stat_panel
 
@@ -40,7 +40,8 @@ def _stats() -> Section:
                    width=4,
                    steps=((None, GOOD), (1, FAIR))),
         stat_panel("Running now", "Tool calls that have started and not ended.",
-                   gauge("pi_tool_executions_in_progress"), "short", NO_CALLS, width=4, trend="lastNotNull"),
+                   or_zero(gauge("pi_tool_executions_in_progress"), gauge("pi_runs_active")), "short", "Not ready yet",
+                   width=4, trend="lastNotNull"),
     ])  # fmt: skip
 
 
@@ -85,7 +86,7 @@ def _time() -> Section:
         ranking("Slow calls by tool", f"Calls longer than {SLOW} s, in the picked range.", _slow("tool"), "{{tool}}",
                 "short", NO_TIMES, width=8, decimals=0),
         graph("Running now by tool", "Tool calls that have started and not ended.",
-              [Query(gauge("pi_tool_executions_in_progress", "tool"), "{{tool}}")], "short", NO_CALLS, width=8,
+              [Query(gauge("pi_tool_executions_in_progress", "tool"), "{{tool}}")], "short", "No tool ran", width=8,
               stack=True, steps=True, decimals=0, top=2),
     ])  # fmt: skip
 
