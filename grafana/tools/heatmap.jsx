@@ -20,7 +20,7 @@ export function Heatmap({ panel, results, width, height, theme, from, to }) {
   const used = all.map((row) => row.values.some((v) => v > 1e-9));
   const rows = all.slice(Math.max(0, used.indexOf(true) - 1), used.lastIndexOf(true) + 2);
   const most = Math.max(...rows.flatMap((row) => row.values));
-  const [left, bottom, right] = [64, 44, 8];
+  const [left, bottom, right] = [76, 44, 8];
   const [w, h] = [width - left - right, height - bottom];
   const count = rows[0].times.length;
   const merge = Math.max(1, Math.ceil(count / (w / 9)));

@@ -61,9 +61,9 @@ def _reading() -> Section:
     return Section("What is read?", [
         graph("Bytes read per second", "From all sources, decompressed.",
               [Query(rate("pimetrics_bytes_read_total", "instance"), "{{instance}}")], "Bps", GONE, width=8),
-        graph("Records per second by type", "The ten commonest types of record.",
-              [Query(f"topk(10, {rate('pimetrics_records_total', 'record')} > 0)", "{{record}}")], "short",
-              "Nothing read in this range", width=8, stack=True),
+        ranking("Records by type", "The eight commonest types of record over the picked range.",
+                f"topk(8, {count('pimetrics_records_total', 'record')} > 0)", "{{record}}", "short",
+                "Nothing read in this range", width=8),
         graph("Sources by state", "`ignored` is a file that is no recording and no session.",
               [Query(gauge("pimetrics_sources", "state"), "{{state}}")], "short", GONE, width=8, steps=True,
               decimals=0),
@@ -81,18 +81,19 @@ def _reading() -> Section:
 
 def _doubts() -> Section:
     made = [
-        ("Rejected lines by reason", "Lines that gave no record.", "pimetrics_rejects_total", "reason"),
-        ("Unknown things by kind", "What this version does not know.", "pimetrics_unknown_total", "kind"),
-        ("Names folded by label", "Names past the cap, counted as `other`.", "pimetrics_label_overflow_total", "label"),
+        ("Rejected lines by reason", "Lines that gave no record.", "pimetrics_rejects_total", "reason", ODD),
+        ("Unknown things by kind", "What this version does not know.", "pimetrics_unknown_total", "kind", ODD),
+        ("Names folded by label", "Names past the cap, counted as `other`.", "pimetrics_label_overflow_total", "label",
+         FAULTY),
         ("Late revisions by table", "Rows better known after their counter had moved: tables differ by these.",
-         "pimetrics_late_revisions_total", "table"),
+         "pimetrics_late_revisions_total", "table", None),
         ("Durations missing by table", "Finished rows without a reported or measured duration: not in the histograms.",
-         "pimetrics_durations_missing_total", "table"),
+         "pimetrics_durations_missing_total", "table", None),
     ]  # fmt: skip
     panels = [
         ranking(title, f"{question} Over the picked range.", count(metric, label), f"{{{{{label}}}}}", "short", GONE,
-                width=8, height=7, decimals=0)
-        for title, question, metric, label in made
+                width=8, height=7, decimals=0, steps=steps)
+        for title, question, metric, label, steps in made
     ]  # fmt: skip
     panels.append(
         graph("Duplicates and fused lines",

@@ -40,7 +40,6 @@ def _range() -> Section:
             "Cost that tools report in their results, such as sub-agents. Where the sub-agent's session is read too, "
             "this is already in the cost to the left.",
             total("pi_cost_usd_total", where='operation="tool"'), "currencyUSD", "No cost yet", width=8,
-            decimals=2,
         ),
         stat_panel(
             "Cost per hour",

@@ -161,16 +161,17 @@ def quantiles(
 def ranking(  # noqa: PLR0917  in the order of the other panels
     title: str, question: str, query: str, legend: str, unit: str, empty: str, *, width: int = 6, height: int = 8,
     words: Sequence[str] = (), decimals: int | None = None, top: float | None = None,
+    steps: Steps | None = None,
 ) -> bargauge.Panel:  # fmt: skip
-    """Totals over the picked range beside each other, the largest first."""
+    """Totals over the picked range beside each other, the largest first; blue, or coloured by `steps`."""
     panel = _common(bargauge.Panel(), title, question, empty, unit, size=(width, height))
     panel.with_target(_target(Query(f"sort_desc({query})", legend), "A", instant=True))
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
     panel.orientation(c.VizOrientation.HORIZONTAL).display_mode(c.BarGaugeDisplayMode.GRADIENT)
     panel.show_unfilled(True).value_mode(c.BarGaugeValueMode.COLOR).min(0)
     panel.name_placement(c.BarGaugeNamePlacement.LEFT).sizing(c.BarGaugeSizing.AUTO)
-    panel.min_viz_height(12).max_viz_height(28).thresholds(steps_of(((None, "blue"),)))
-    panel.color_scheme(_color("fixed", "blue"))
+    panel.min_viz_height(12).max_viz_height(28).thresholds(steps_of(steps or ((None, "blue"),)))
+    panel.color_scheme(_color("thresholds"))
     if decimals is not None:
         panel.decimals(decimals)
     if top is not None:

@@ -60,8 +60,9 @@ def _retries() -> Section:
 
 def _lost() -> Section:
     return Section("What do retries cost?", [
-        graph("Time waiting in back-off", "Seconds of announced waiting for each second, by what is retried.",
-              [Query(rate("pi_retry_backoff_seconds_total", "scope"), "{{scope}}")], "percentunit", READY, width=8,
+        graph("Agents waiting in back-off",
+              "How many agents wait, on average: seconds of announced waiting for each second, by what is retried.",
+              [Query(rate("pi_retry_backoff_seconds_total", "scope"), "{{scope}}")], "short", READY, width=8,
               stack=True, words=("turn", "compaction", "branch_summary")),
         graph("Money thrown away per hour by model", "Cost, as reported by pi, of answers that were tried again.",
               [Query(f"{rate('pi_retry_discarded_cost_usd_total', 'model')} * 3600", "{{model}}")], "currencyUSD",
@@ -85,7 +86,8 @@ def _compactions() -> Section:
                 count("pi_compaction_removed_tokens_total", "reason"), "{{reason}}", "short", READY, width=8,
                 words=REASONS),
         quantiles("Compaction duration p95 by reason", "The agent waits this long. Measured from arrival stamps.",
-                  [Query(quantile(0.95, duration, "reason"), "{{reason}}")], "s", NO_TIMES, width=8, words=REASONS),
+                  [Query(quantile(0.95, duration, "reason"), "{{reason}}")], "s", NO_TIMES, width=8, words=REASONS,
+                  log=True),
         quantiles("Context before a compaction, p50 by reason", "Tokens in the context when it was compacted.",
                   [Query(quantile(0.5, before, "reason"), "{{reason}}")], "short", NO_COMPACTIONS, width=8,
                   words=REASONS),
