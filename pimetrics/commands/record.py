@@ -92,7 +92,7 @@ def command(folder: Path | None, keep: str, max_bytes: str, command: tuple[str, 
 
 
 def _run(command: tuple[str, ...], folder: Path | None, limits: Limits) -> int:
-    from pimetrics.sinks.recording import recordings_dir  # noqa: PLC0415
+    from pimetrics.places import recordings_dir  # noqa: PLC0415
     from pimetrics.sources.process import Child, widen  # noqa: PLC0415
 
     widen(_STDOUT)

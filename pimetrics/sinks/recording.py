@@ -37,17 +37,6 @@ _RETRY_S: Final = 1.0
 _BATCH_BYTES: Final = 256 * 1024
 
 
-def recordings_dir() -> Path:
-    """Say where recordings go, and are looked for, unless the user names another folder."""
-    own = os.environ.get("PIMETRICS_RECORDINGS")
-    if own:
-        return Path(own).expanduser()
-    data = os.environ.get("XDG_DATA_HOME", "")
-    # The XDG specification has relative paths ignored.
-    base = Path(data) if data.startswith("/") else Path("~/.local/share").expanduser()
-    return base / "pimetrics" / "recordings"
-
-
 def new_name(now_s: float) -> str:
     """Make the name of a recording that starts now: UTC time, so that names sort, and a random part."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_s))

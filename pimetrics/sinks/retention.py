@@ -173,7 +173,7 @@ def _compress(path: Path, stop: Callable[[], bool]) -> None:
         try:
             fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             with (
-                open(fd, "wb") as raw,  # noqa: PTH123  from a descriptor
+                open(fd, "wb") as raw,
                 gzip.GzipFile(path.name, "wb", _LEVEL, raw, status.st_mtime) as target,
             ):
                 while block := source.read(_BLOCK):

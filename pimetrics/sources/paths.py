@@ -9,7 +9,6 @@ end; only regular files are taken.
 from __future__ import annotations
 
 import glob
-import json
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -18,6 +17,7 @@ from typing import Final
 
 from pimetrics.errors import SourceError
 from pimetrics.names import printable
+from pimetrics.places import recordings_dir, sessions_dir
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
@@ -54,35 +54,6 @@ def walk(folder: Path) -> Iterator[Path]:
 def default_paths() -> list[Path]:
     """Return the folders to look in when none is named: pi's sessions and the recordings, those that exist."""
     return [folder for folder in (sessions_dir(), recordings_dir()) if folder.is_dir()]
-
-
-def sessions_dir() -> Path:
-    """Return the folder in which pi keeps sessions.
-
-    `PI_CODING_AGENT_SESSION_DIR` wins over the `sessionDir` setting of pi's `settings.json`, and that over `sessions`
-    in pi's folder (`PI_CODING_AGENT_DIR`, by default `~/.pi/agent`), as in pi 1.6.
-    """
-    given = os.environ.get("PI_CODING_AGENT_SESSION_DIR")
-    if given:
-        return Path(given).expanduser()
-    agent = Path(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent").expanduser()
-    try:
-        settings = json.loads((agent / "settings.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        settings = None  # pi runs without settings, or with a file it cannot read, on its defaults; so do we
-    chosen = settings.get("sessionDir") if isinstance(settings, dict) else None
-    if isinstance(chosen, str) and chosen:
-        return Path(os.path.expanduser(chosen))
-    return agent / "sessions"
-
-
-def recordings_dir() -> Path:
-    """Return the folder in which `record` keeps recordings: `PIMETRICS_RECORDINGS`, else below the user's data."""
-    given = os.environ.get("PIMETRICS_RECORDINGS")
-    if given:
-        return Path(given).expanduser()
-    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(data).expanduser() / "pimetrics" / "recordings"
 
 
 def _expand(path: str) -> list[Path]:

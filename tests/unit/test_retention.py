@@ -8,7 +8,8 @@ import stat
 import pytest
 
 from pimetrics.errors import WrongUseError
-from pimetrics.sinks.recording import being_written, create, new_name, recordings_dir
+from pimetrics.places import recordings_dir
+from pimetrics.sinks.recording import being_written, create, new_name
 from pimetrics.sinks.retention import Limits, parse_keep, parse_max_bytes, tidy
 
 NOW = 1796065800.0
