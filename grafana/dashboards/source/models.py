@@ -82,7 +82,8 @@ def _context() -> Section:
              NO_WORK,
              width=8, height=8),
         quantiles("Context p95 by model", "Tokens sent with a request, cached ones included.",
-                  [Query(quantile(0.95, CONTEXT, "model"), "{{model}}")], "short", NO_WORK, width=8, words=(), log=True),
+                  [Query(quantile(0.95, CONTEXT, "model"), "{{model}}")], "short", NO_WORK, width=8, words=(),
+                  log=True),
         graph("Cache hit ratio by model", "Share of prompt tokens that came from the provider's cache.",
               [Query(cache_hits(RATE, "model"), "{{model}}")], "percentunit", NO_WORK, width=8, top=1),
     ])  # fmt: skip
