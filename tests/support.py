@@ -163,3 +163,19 @@ def to_json(value: Any) -> bytes:
 def tally(rows: Iterable[dict[str, Any]], column: str) -> Counter[Any]:
     """Count the values of a column."""
     return Counter(row[column] for row in rows)
+
+
+def assert_same(found: Result, want: Result) -> None:
+    """Assert that two results are equal; name the first differences, not the whole of both."""
+    if found == want:
+        return
+    told = [f"{name}: {a} != {b}" for name, a, b in zip(found._fields, found, want, strict=True) if name != "rows" and a != b]
+    for table, rows in found.rows.items():
+        ours, theirs = ({row["row_id"]: row for row in each} for each in (rows, want.rows[table]))
+        for row_id in {**ours, **theirs}:
+            a, b = ours.get(row_id), theirs.get(row_id)
+            if a is None or b is None:
+                told.append(f"{table} only {'right' if a is None else 'left'}: {a or b}")
+            elif a != b:
+                told.append(f"{table} {row_id}: " + ", ".join(f"{k} {a[k]!r} != {b[k]!r}" for k in a if a[k] != b[k]))
+    raise AssertionError("\n".join(each[:600] for each in told[:12]))
