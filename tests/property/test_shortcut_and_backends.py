@@ -169,6 +169,8 @@ def test_both_backends_agree_on_odd_json(values: list[str], frame: str) -> None:
     whole = b"".join(line + b"\n" for line in physical)
     c, python = read(whole, backend="yajl2_c"), read(whole, backend="python")
     assert_same(c, python)
+    if any(value.startswith("\ufeff") for value in values):
+        return  # at the start of a file a BOM passes, so the company matters
     alone = [read(line + b"\n", backend="yajl2_c") for line in physical]
     assert sum(sum(each.stats.records.values()) for each in alone) == sum(c.stats.records.values())
     assert sum((each.stats.rejects for each in alone), start=type(c.stats.rejects)()) == c.stats.rejects
