@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from scribe import DIALECTS, Answer, Call, Compaction, Plan, Prompt
+from tests.scribe import DIALECTS, Answer, Call, Compaction, Plan, Prompt
 
 TEXTS = st.sampled_from(
     (

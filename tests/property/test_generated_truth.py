@@ -6,9 +6,9 @@ from collections import Counter
 
 from hypothesis import given
 
-from scribe import Plan, Truth, play
-from strategies import PLANS
-from support import Result, read, tally
+from tests.scribe import Plan, Truth, play
+from tests.strategies import PLANS
+from tests.support import Result, read, tally
 
 KINDS = ("input", "output", "cache_read", "cache_write")
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scribe import Plan, play
-from strategies import GARBAGE, PLANS, TEXTS
-from support import CASES, Recording, Result, assert_same, lines, read, recordings, to_json
+from tests.scribe import Plan, play
+from tests.strategies import GARBAGE, PLANS, TEXTS
+from tests.support import CASES, Recording, Result, assert_same, lines, read, recordings, to_json
 
 CASE_FILES = sorted(CASES.glob("*.jsonl"))
 

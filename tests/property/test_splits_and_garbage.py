@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pimetrics import framing
-from scribe import Answer, Plan, Prompt, play
-from strategies import GARBAGE, HARMLESS, PLANS, splits
-from support import Recording, assert_same, read, recordings
+from tests.scribe import Answer, Plan, Prompt, play
+from tests.strategies import GARBAGE, HARMLESS, PLANS, splits
+from tests.support import Recording, assert_same, read, recordings
 
 SMALL = [each for each in recordings("0.58.4|0.84.0|1.6.0") if each.stream_path.stat().st_size < 40_000]
 
@@ -64,7 +64,7 @@ def test_long_lines_do_not_depend_on_the_split(data: st.DataObject) -> None:
 
 def test_a_long_update_keeps_its_usage() -> None:
     """The last usage that a cut-off answer reported counts as unfinished, also when its update was over 64 KiB."""
-    from scribe import DIALECTS
+    from tests.scribe import DIALECTS
 
     for dialect in DIALECTS:
         if not (dialect.cumulative or dialect.update_usage):
