@@ -17,16 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from pimetrics.records import MAX_LINE_BYTES, NUL_PADDING, TOO_LONG, Record, Reject
+from pimetrics.records import MAX_LINE_BYTES, NUL_PADDING, TAIL_BYTES, TOO_LONG, Record, Reject
 
 HOLD_BYTES: Final = 1024 * 1024
 """A line is shown to `keep` once it is longer than this; shorter ones are held, so that decoding can check them."""
 
 HEAD_BYTES: Final = 64 * 1024
 """What is shown to `keep`, and held of the start of a dropped line."""
-
-TAIL_BYTES: Final = 64
-"""What is held of the end of a dropped line: `receivedAt`, the one field worth having, stands last."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 _BLANK: Final = b" \t\r\v\f"

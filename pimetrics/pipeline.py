@@ -89,12 +89,12 @@ class Source:
         decoded = self._decoder.feed(items)
         self._count(decoded)
         if self._reduction is None:
-            first = next((item for item in items if isinstance(item, Record)), None)
-            if first is None and not decoded.rejects:
-                return
-            self._reduction = Reduction(
-                self.name, None if first is None else blake2b(first.data[:4096], digest_size=12).hexdigest()
-            )
+            self._reduction = Reduction(self.name)
+        if self._reduction.first_record is None:
+            bad = {reject.offset for reject in decoded.rejects}
+            first = next((i.data for i in items if isinstance(i, Record) and i.offset not in bad), None)
+            if first is not None:
+                self._reduction.first_record = blake2b(first[:4096], digest_size=12).hexdigest()
         rows = self._reduction.feed(decoded.events)
         if decoded.rejects:
             rows = [*rows, *self._reject_rows(decoded.rejects)]

@@ -11,6 +11,10 @@ MAX_LINE_BYTES: Final = 128 * 1024 * 1024
 """Longest line that is decoded. Pi's own longest records are base64 images of a few MiB; a line above the cap is
 one reject with reason `too_long` and is never held in memory."""
 
+TAIL_BYTES: Final = 2048
+"""What is held of the end of a line whose middle is dropped: `receivedAt` stands last, and before it, in pi up to 0.83,
+the usage of the message so far (under 400 bytes) and a few short fields."""
+
 INVALID_JSON: Final = "invalid_json"
 NOT_OBJECT: Final = "not_object"
 INVALID_UTF8: Final = "invalid_utf8"

@@ -7,11 +7,12 @@ no clock. A record that gives nothing becomes a reject; anything unknown is coun
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import starmap
 
 from pimetrics.decoding import fields, rpc, session, stream
 from pimetrics.decoding.parse import Backend, Object, find_backend, parse
-from pimetrics.decoding.shortcut import Shortcut, stamp
+from pimetrics.decoding.shortcut import Shortcut, Skim, stamp
 from pimetrics.events import Decoded, Event, Message, Usage
 from pimetrics.names import RECORD_TYPES, UNKNOWN
 from pimetrics.records import Record, Reject
@@ -41,53 +42,16 @@ class Decoder:
 
     def feed(self, items: Sequence[Record | Reject]) -> Decoded:
         """Decode what framing gave."""
-        slots: list[Event | None] = []
-        records: Counter[str] = Counter()
-        unknown: Counter[str] = Counter()
-        rejects: list[Reject] = []
-        log: list[tuple[str, Record, int | None]] = []
-        waiting: list[Record] = []  # records to parse, and where their events belong
-        places: list[int] = []
-        look = self._shortcut.look if self._shortcut else None
-        for item in items:
-            if isinstance(item, Reject):
-                rejects.append(item)
-                continue
-            skim = look(item) if look else None
-            if skim is None:
-                places.append(len(slots))
-                waiting.append(item)
-                slots.append(None)
-            else:
-                records[skim[0]] += 1
-                if self._log:
-                    log.append((skim[0], item, stamp(item.data)))
-                if skim[1] is not None:
-                    slots.append(skim[1])
-        if not waiting:
-            return Decoded([e for e in slots if e is not None], rejects, records, unknown, 0, log)
-        fused = 0
-        more: dict[int, list[Event]] = {}
-        for place, record, found in zip(places, waiting, parse(waiting, self._backend), strict=True):
-            if isinstance(found, str):
-                rejects.append(Reject(found, record.offset, record.line_number, record.size))
-                continue
-            if self._log:
-                log += [(_kind(raw) or UNKNOWN, record, fields.time_ms(raw.get("receivedAt"))) for raw in found]
-            events = [e for raw in found if (e := _read(raw, records, unknown)) is not None]
-            fused += len(found) > 1
-            if len(events) == 1:
-                slots[place] = events[0]
-            elif events:
-                more[place] = events
-        rejects.sort(key=lambda reject: reject.offset)
-        log.sort(key=lambda seen: seen[1].offset)
-        if more:
-            ordered: list[Event] = []
-            for place, event in enumerate(slots):
-                ordered += more.get(place, () if event is None else (event,))
-            return Decoded(ordered, rejects, records, unknown, fused, log)
-        return Decoded([e for e in slots if e is not None], rejects, records, unknown, fused, log)
+        shortcut = self._shortcut
+        if shortcut is None:
+            return _Batch(self._log).take(items, None, self._backend)
+        batch = _Batch(self._log)
+        decoded = batch.take(items, shortcut.look, self._backend)
+        if all(starmap(shortcut.agrees, batch.found)):
+            return decoded
+        decoded = _Batch(self._log).take(items, shortcut.look_at_dropped, self._backend)
+        shortcut.forget()
+        return decoded
 
     def _load_message(self, line: bytes) -> Message | None:
         raw = self._object(line)
@@ -99,6 +63,61 @@ class Decoder:
     def _object(self, line: bytes) -> Object:
         found = parse([Record(line, 0, 1, len(line))], self._backend)[0]
         return {} if isinstance(found, str) else found[0]
+
+
+class _Batch:
+    """Decodes the items of one `feed`.
+
+    Attributes:
+        found: The records that were parsed, and the types found on each line.
+    """
+
+    def __init__(self, log: bool) -> None:  # noqa: FBT001  as `Decoder` has it
+        self._log = log
+        self.found: list[tuple[Record, list[str]]] = []
+
+    def take(
+        self, items: Sequence[Record | Reject], look: Callable[[Record], Skim | None] | None, backend: Backend
+    ) -> Decoded:
+        """Decode items; each line's events go to the slot that it was given on its way."""
+        slots: list[Sequence[Event]] = []
+        records: Counter[str] = Counter()
+        unknown: Counter[str] = Counter()
+        rejects: list[Reject] = []
+        log: list[tuple[str, Record, int | None]] = []
+        waiting: list[tuple[int, Record]] = []
+        for item in items:
+            if isinstance(item, Reject):
+                rejects.append(item)
+                continue
+            skim = look(item) if look else None
+            if skim is None:
+                waiting.append((len(slots), item))
+                slots.append(())
+                continue
+            records[skim[0]] += 1
+            if skim[1] is not None:
+                slots.append((skim[1],))
+            if self._log:
+                log.append((skim[0], item, stamp(item.data)))
+        fused = 0
+        parsed = parse([record for _, record in waiting], backend) if waiting else []
+        for (place, record), found in zip(waiting, parsed, strict=True):
+            if isinstance(found, str):
+                rejects.append(Reject(found, record.offset, record.line_number, record.size))
+                self.found.append((record, []))
+                continue
+            kinds = [_kind(raw) or UNKNOWN for raw in found]
+            self.found.append((record, kinds))
+            if self._log:
+                stamps = [fields.time_ms(raw.get("receivedAt")) for raw in found]
+                log += [(k, record, at) for k, at in zip(kinds, stamps, strict=True)]
+            slots[place] = [e for raw in found if (e := _read(raw, records, unknown)) is not None]
+            fused += len(found) > 1
+        events = [event for slot in slots for event in slot]
+        rejects.sort(key=lambda reject: reject.offset)
+        log.sort(key=lambda seen: seen[1].offset)
+        return Decoded(events, rejects, records, unknown, fused, log)
 
 
 def _kind(raw: Object) -> str | None:

@@ -34,17 +34,26 @@ def _sortable(value: Any) -> tuple[Any, ...]:
     return (value is None, "" if value is None else value)
 
 
+def _largest(value: float | None) -> tuple[Any, ...]:
+    return (value is None, -(value or 0))
+
+
+def _length(value: float | None, source: str | None) -> tuple[Any, ...]:
+    # A prompt in a file lasts until its last entry so far, so a file that has grown (or that was forked) knows more.
+    return _largest(value) if source == "entry" else _sortable(value)
+
+
 _TOGETHER: Final[dict[str, tuple[tuple[str, ...], Rank]]] = {
     "time": (("time", "time_source"), lambda v: (_TIME.get(v[1], 9), _sortable(v[0]))),
-    "duration_s": (("duration_s", "duration_source"), lambda v: (_DURATION.get(v[1], 9), _sortable(v[0]))),
+    "duration_s": (("duration_s", "duration_source"), lambda v: (_DURATION.get(v[1], 9), _length(*v))),
     "provider": (("provider", "model", "response_model"), lambda v: tuple(_sortable(each) for each in v)),
     "outcome": (("outcome",), lambda v: (_OUTCOME.get(v[0], 9),)),
     "origin": (("origin",), lambda v: (_ORIGIN.get(v[0], 9),)),
-    "named_at": (("named_at", "name"), lambda v: (-(v[0] or 0), _sortable(v[1]))),
+    "named_at": (("named_at", "name"), lambda v: (*_largest(v[0]), *_sortable(v[1]))),
     "first_time": (("first_time",), lambda v: _sortable(v[0])),
-    "last_time": (("last_time",), lambda v: (-(v[0] or 0),)),
-    "turns": (("turns",), lambda v: (-(v[0] or 0),)),
-    "runs": (("runs",), lambda v: (v[0] is None, -(v[0] or 0))),
+    "last_time": (("last_time",), lambda v: _largest(v[0])),
+    "turns": (("turns",), lambda v: _largest(v[0])),
+    "runs": (("runs",), lambda v: _largest(v[0])),
 }
 """First column of a group to (the columns that go together, smaller is better)."""
 

@@ -250,11 +250,18 @@ def _compacted(v: Values) -> Iterator[Move]:
     reason = _closed(v.get("reason"), COMPACTION_REASONS)
     reason = UNKNOWN if reason == OTHER else reason
     yield "pi_compactions_total", (reason, v["outcome"]), 1
-    before, after = v.get("tokens_before"), v.get("tokens_after")
-    if before is not None:
-        yield "pi_compaction_before_tokens", (reason,), before
-        if after is not None and after < before:
-            yield "pi_compaction_removed_tokens_total", (reason,), before - after
+
+
+def _before(v: Values) -> Iterator[Move]:
+    reason = _closed(v.get("reason"), COMPACTION_REASONS)
+    yield "pi_compaction_before_tokens", (UNKNOWN if reason == OTHER else reason,), v["tokens_before"]
+
+
+def _removed(v: Values) -> Iterator[Move]:
+    reason = _closed(v.get("reason"), COMPACTION_REASONS)
+    taken = v["tokens_before"] - v["tokens_after"]
+    if taken > 0:
+        yield "pi_compaction_removed_tokens_total", (UNKNOWN if reason == OTHER else reason,), taken
 
 
 def _compaction_took(v: Values) -> Iterator[Move]:
@@ -309,7 +316,9 @@ TALLIES: Final[dict[str, tuple[Tally, ...]]] = {
     "compactions": (
         Tally(1, _has_outcome, _compacted),
         Tally(2, lambda v: _has_outcome(v) and _measured(v), _compaction_took),
+        Tally(4, lambda v: v.get("tokens_before") is not None and v.get("tokens_after") is not None, _removed),
         Tally(8, lambda v: v.get("outcome") == "ok" and not _measured(v), _missing("compactions")),
+        Tally(16, lambda v: v.get("tokens_before") is not None, _before),
     ),
     "prompts": (
         Tally(1, lambda _v: True, _work("pi_prompts_total")),

@@ -59,12 +59,10 @@ class Reduction:
 
     Args:
         source: Its name.
-        first_record: Stable hash of its first record; stands in for an anchor where nothing else does.
     """
 
-    def __init__(self, source: str, first_record: str | None = None) -> None:
+    def __init__(self, source: str) -> None:
         self._scene = scene = Scene(source)
-        scene.first_record = first_record
         self._is_rpc = False
         self.extension_errors = 0
         self._told: Counter[Any] = Counter()  # identities of this run's messages, to know what a repeat adds
@@ -141,6 +139,15 @@ class Reduction:
     def queued(self) -> dict[str, int]:
         """Messages that wait, by queue."""
         return self._queue.depths
+
+    @property
+    def first_record(self) -> str | None:
+        """Stable hash of the first record; stands in for an anchor where nothing else does. Set before `feed`."""
+        return self._scene.first_record
+
+    @first_record.setter
+    def first_record(self, name: str) -> None:
+        self._scene.first_record = name
 
     @property
     def part(self) -> Part:
