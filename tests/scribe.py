@@ -232,7 +232,9 @@ class _Pi:
             failed = Answer("", (3, 0, 0, 0), 0.0, stop="error", updates=0, step_ms=answer.step_ms)
             self.event("turn_end", message=self.message(failed, []), toolResults=[])
             self.end_run(will_retry=True)
-            self.event("auto_retry_start", attempt=number, maxAttempts=3, delayMs=120, errorMessage="529 overloaded_error")
+            self.event(
+                "auto_retry_start", attempt=number, maxAttempts=3, delayMs=120, errorMessage="529 overloaded_error"
+            )
             self.truth.retries["turn", "success" if number == answer.tries else "failed"] += 1
             self.now += 120
             self.begin_run()
@@ -251,14 +253,23 @@ class _Pi:
         self.truth.turns += 1
         started = self.now
         names = {"api": "openai-completions", "provider": "quill", "model": answer.model}
-        begun = {"role": "assistant", "content": [], **names, "usage": _usage((0, 0, 0, 0), 0), "stopReason": "pending", "timestamp": started}
+        begun = {
+            "role": "assistant",
+            "content": [],
+            **names,
+            "usage": _usage((0, 0, 0, 0), 0),
+            "stopReason": "pending",
+            "timestamp": started,
+        }
         self.event("message_start", message=begun)
         usage = _usage(answer.tokens, answer.cost)
         for number in range(answer.updates):
             self.now += 1
             self.update({"type": "text_delta", "contentIndex": 0, "delta": answer.text}, begun, usage, number)
         content: list[dict[str, Any]] = [{"type": "text", "text": answer.text}]
-        content += [{"type": "toolCall", "id": i, "name": c.tool, "arguments": {"command": c.outcome}} for i, c in blocks]
+        content += [
+            {"type": "toolCall", "id": i, "name": c.tool, "arguments": {"command": c.outcome}} for i, c in blocks
+        ]
         message = begun | {"content": content, "usage": usage, "stopReason": answer.stop}
         if answer.stop == "error":
             message["errorMessage"] = "529 overloaded_error"
@@ -289,12 +300,21 @@ class _Pi:
             result = {"content": [{"type": "text", "text": texts[call.outcome]}]}
             is_error = call.outcome != "ok"
             self.event("tool_execution_update", toolCallId=call_id, toolName=call.tool, args={}, partialResult=result)
-            self.event("tool_execution_end", toolCallId=call_id, toolName=call.tool, result=result, isError=is_error, **values)
+            self.event(
+                "tool_execution_end", toolCallId=call_id, toolName=call.tool, result=result, isError=is_error, **values
+            )
             self.truth.tools[call.tool, call.outcome] += 1
         results = []
         for call_id, call in blocks:
             content = [{"type": "text", "text": texts[call.outcome]}]
-            message = {"role": "toolResult", "toolCallId": call_id, "toolName": call.tool, "content": content, "isError": call.outcome != "ok", "timestamp": self.now}
+            message = {
+                "role": "toolResult",
+                "toolCallId": call_id,
+                "toolName": call.tool,
+                "content": content,
+                "isError": call.outcome != "ok",
+                "timestamp": self.now,
+            }
             if self.dialect.durations:
                 message["durationMs"] = call.ms
             self.event("message_start", message=message)
@@ -314,7 +334,9 @@ class _Pi:
         self.event(f"{prefix}compaction_start", reason=plan.reason)
         if self.dialect.compaction_usage:
             for number in range(1, plan.tries + 1):
-                self.event("summarization_retry_scheduled", attempt=number, maxAttempts=3, delayMs=50, errorMessage="529")
+                self.event(
+                    "summarization_retry_scheduled", attempt=number, maxAttempts=3, delayMs=50, errorMessage="529"
+                )
                 self.event("summarization_retry_attempt_start", source="compaction")
                 ended = {"ok": "success", "failed": "exhausted", "aborted": "aborted"}[plan.outcome]
                 self.truth.retries["compaction", ended if number == plan.tries else "failed"] += 1
@@ -349,5 +371,3 @@ def _usage(tokens: tuple[int, int, int, int], cost: float) -> dict[str, Any]:
 def _iso(ms: int) -> str:
     when = datetime.fromtimestamp(ms // 1000, UTC)
     return f"{when:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
-
-

@@ -28,7 +28,10 @@ _TOKENS = st.integers(0, 300_000)
 _COSTS = st.sampled_from((0.0, 0.00045599999999999997, 0.1, 1e-12, 3.3333333, 250.0)) | st.floats(0, 10)
 
 CALLS = st.builds(
-    Call, tool=st.sampled_from(("bash", "read", "[/]")), outcome=st.sampled_from(("ok", "ok", "error", "aborted")), ms=st.integers(0, 40)
+    Call,
+    tool=st.sampled_from(("bash", "read", "[/]")),
+    outcome=st.sampled_from(("ok", "ok", "error", "aborted")),
+    ms=st.integers(0, 40),
 )
 
 
@@ -58,9 +61,7 @@ COMPACTIONS = st.builds(
 PROMPTS = st.builds(
     Prompt,
     text=TEXTS,
-    answers=st.builds(
-        lambda some, end: (*some, end), st.lists(_answers(last=False), max_size=2), _answers(last=True)
-    ),
+    answers=st.builds(lambda some, end: (*some, end), st.lists(_answers(last=False), max_size=2), _answers(last=True)),
     compaction=st.none() | COMPACTIONS,
     warm=st.booleans(),
     queued=st.integers(0, 2),
@@ -79,7 +80,10 @@ GARBAGE = st.sampled_from(
     (
         (b"npm warn deprecated", "invalid_json"),
         (b"{", "invalid_json"),
-        (b'{"type":"message_update","usage":{"input":1},"assistantMessageEvent":{"type":"text_delta","delta":"x', "invalid_json"),
+        (
+            b'{"type":"message_update","usage":{"input":1},"assistantMessageEvent":{"type":"text_delta","delta":"x',
+            "invalid_json",
+        ),
         (b'{"type":"agent_start"}}', "invalid_json"),
         (b'{"type":"agent_start"} trailing', "invalid_json"),
         (b"[1,2]", "not_object"),

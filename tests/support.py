@@ -105,14 +105,18 @@ class Result(NamedTuple):
 
     def without_source(self) -> dict[str, list[dict[str, Any]]]:
         """The rows, but not where they were seen."""
-        return {table: [{k: v for k, v in r.items() if k != "source"} for r in rows] for table, rows in self.rows.items()}
+        return {
+            table: [{k: v for k, v in r.items() if k != "source"} for r in rows] for table, rows in self.rows.items()
+        }
 
 
 Given = bytes | Sequence[bytes]
 """A source: its bytes, or its chunks."""
 
 
-def read(*sources: Given | tuple[str, Given], events: bool = False, ledger: MemoryLedger | None = None, **options: Any) -> Result:
+def read(
+    *sources: Given | tuple[str, Given], events: bool = False, ledger: MemoryLedger | None = None, **options: Any
+) -> Result:
     """Read sources one after the other into one ledger; without a name they are s0, s1, ..."""
     ledger = MemoryLedger() if ledger is None else ledger
     pipeline = Pipeline(ledger, events=events, **options)
@@ -169,7 +173,11 @@ def assert_same(found: Result, want: Result) -> None:
     """Assert that two results are equal; name the first differences, not the whole of both."""
     if found == want:
         return
-    told = [f"{name}: {a} != {b}" for name, a, b in zip(found._fields, found, want, strict=True) if name != "rows" and a != b]
+    told = [
+        f"{name}: {a} != {b}"
+        for name, a, b in zip(found._fields, found, want, strict=True)
+        if name != "rows" and a != b
+    ]
     for table, rows in found.rows.items():
         ours, theirs = ({row["row_id"]: row for row in each} for each in (rows, want.rows[table]))
         for row_id in {**ours, **theirs}:

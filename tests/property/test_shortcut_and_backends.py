@@ -41,7 +41,9 @@ def damage(data: st.DataObject, good: list[bytes]) -> list[bytes]:
         line = out[at]
         other = out[data.draw(st.integers(0, len(out) - 1))]
         cut = data.draw(st.integers(0, len(line)))
-        kind = data.draw(st.sampled_from(("torn", "headless", "fused", "glued", "lost", "again", "moved", "junk", "crlf", "empty")))
+        kind = data.draw(
+            st.sampled_from(("torn", "headless", "fused", "glued", "lost", "again", "moved", "junk", "crlf", "empty"))
+        )
         if kind == "torn":
             out[at] = line[:cut]
         elif kind == "headless":
@@ -162,7 +164,10 @@ _ODD_VALUES = st.sampled_from(
 
 
 @settings(max_examples=250)
-@given(st.lists(_ODD_VALUES, min_size=1, max_size=3), st.sampled_from(('{"type":"turn_start","x":%s}', "%s", '{"usage":{"input":%s}}', '{"type":"turn_start"}%s')))
+@given(
+    st.lists(_ODD_VALUES, min_size=1, max_size=3),
+    st.sampled_from(('{"type":"turn_start","x":%s}', "%s", '{"usage":{"input":%s}}', '{"type":"turn_start"}%s')),
+)
 def test_both_backends_agree_on_odd_json(values: list[str], frame: str) -> None:
     """Records and reject reasons do not depend on the backend, nor on the company that a line keeps."""
     physical = [(frame % value).encode() for value in values]

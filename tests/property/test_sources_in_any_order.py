@@ -27,12 +27,13 @@ def sums(found: Result) -> Counter[str]:
 
 def assert_agree(found: Result, want: Result) -> None:
     """Assert equal tables; equal counters too, except where a later source knew a fact's label better."""
-    assert found.rows == want.rows or assert_same(found._replace(late=want.late, counters=want.counters, histograms=want.histograms), want) is None
+    assert (
+        found.rows == want.rows
+        or assert_same(found._replace(late=want.late, counters=want.counters, histograms=want.histograms), want) is None
+    )
     assert sums(found) == sums(want)
     for metric in ("pi_tokens_total", "pi_cost_usd_total", "pi_requests_total", "pi_tool_calls_total"):
-        ours, theirs = (
-            {key: n for key, n in each.counters.items() if key[0] == metric} for each in (found, want)
-        )
+        ours, theirs = ({key: n for key, n in each.counters.items() if key[0] == metric} for each in (found, want))
         assert ours == theirs
 
 
@@ -48,7 +49,9 @@ def test_any_order_and_repetition_of_sources(plan: Plan, data: st.DataObject) ->
     assert_agree(found, want)
     truth = session.truth
     assert len([r for r in found.rows["messages"] if r["role"] == "assistant"]) == truth.requests
-    assert sum(r["input_tokens"] for r in found.rows["usage"]) == sum(n for (_, k), n in truth.tokens.items() if k == "input")
+    assert sum(r["input_tokens"] for r in found.rows["usage"]) == sum(
+        n for (_, k), n in truth.tokens.items() if k == "input"
+    )
 
 
 @given(PLANS, st.data())
@@ -169,7 +172,11 @@ def assert_sums(found: Result) -> None:
     ):
         if found.late:
             continue  # a duration that became better known moved no histogram again
-        rows = [r for r in found.rows[table] if r["duration_source"] in {"reported", "arrival"} and r.get("operation", "turn") == "turn"]
+        rows = [
+            r
+            for r in found.rows[table]
+            if r["duration_source"] in {"reported", "arrival"} and r.get("operation", "turn") == "turn"
+        ]
         seen = [each for (name, _), each in found.histograms.items() if name == metric]
         assert sum(sum(counts) for counts, _ in seen) == len([r for r in rows if r.get("settled", True)])
         assert sum(total for _, total in seen) == sum(round(r[column] * 10**6) for r in rows if r.get("settled", True))

@@ -37,7 +37,9 @@ def test_any_split_of_a_generated_session_gives_the_same(data: st.DataObject) ->
     assert_same(read(data.draw(splits(whole)), events=True), read(whole, events=True))
 
 
-@pytest.mark.parametrize("recording", recordings(r"1\.6\.0/(unicode_text|rpc_errors)|0\.58\.4/killed9"), ids=lambda r: r.id)
+@pytest.mark.parametrize(
+    "recording", recordings(r"1\.6\.0/(unicode_text|rpc_errors)|0\.58\.4/killed9"), ids=lambda r: r.id
+)
 def test_byte_by_byte_gives_the_same(recording: Recording) -> None:
     """One byte a chunk is the hardest split: every character and escape is cut."""
     whole = recording.stream()[:60_000]
