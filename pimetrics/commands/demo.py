@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import threading
 import time
-from importlib.resources import files
+from importlib.resources import as_file, files
 from itertools import count
 
 import click
-import zstandard
 
 from pimetrics.commands.serve import listen, run
 from pimetrics.exporter import Exporter
+from pimetrics.pipeline import CHUNK_BYTES
+from pimetrics.sources.compressed import read_chunks
 from pimetrics.sources.replay import plan
 
 _PAUSE_SECONDS = 1.0
@@ -43,8 +43,8 @@ def recordings() -> list[tuple[str, bytes]]:
     found = []
     for each in sorted(files("pimetrics.demo").iterdir(), key=lambda each: each.name):
         if each.name.endswith(".jsonl.zst"):
-            with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(each.read_bytes())) as reader:
-                found.append((each.name.removesuffix(".jsonl.zst"), reader.read()))
+            with as_file(each) as path:
+                found.append((each.name.removesuffix(".jsonl.zst"), b"".join(read_chunks(path, CHUNK_BYTES))))
     return found
 
 

@@ -14,6 +14,8 @@ from tests.support import CASES, Recording, Result, assert_same, lines, read, re
 
 CASE_FILES = sorted(CASES.glob("*.jsonl"))
 
+_UPDATE_B = b'{"type":"message_update","assistantMessageEvent":{"type":"text_delta","delta":"b"}}'
+
 
 def both(data: bytes) -> tuple[Result, Result]:
     return read(data, events=True), read(data, events=True, shortcut=False)
@@ -122,10 +124,8 @@ REPEATS = {
         b'{"type":"tool_execution_update","toolCallId":"a"}{}',
     ),
     "a torn update with another glued to it": (
-        b'{"type":"message_update","assistantMessageEvent":{"type":"text_delta","delta":"a:'
-        b'{"type":"message_update","assistantMessageEvent":{"type":"text_delta","delta":"b"}}',
-        b'{"type":"message_update","assistantMessageEvent":'
-        b'{"type":"message_update","assistantMessageEvent":{"type":"text_delta","delta":"b"}}',
+        b'{"type":"message_update","assistantMessageEvent":{"type":"text_delta","delta":"a:' + _UPDATE_B,
+        b'{"type":"message_update","assistantMessageEvent":' + _UPDATE_B,
     ),
 }
 
