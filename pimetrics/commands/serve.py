@@ -27,9 +27,10 @@ from pimetrics.ledger.schema import put_aside
 from pimetrics.ledger.sqlite import SqliteLedger
 from pimetrics.names import printable
 from pimetrics.notices import LOGGER, set_up
+from pimetrics.places import recordings_dir, sessions_dir, state_file
 from pimetrics.sinks.live import IDLE_SECONDS
 from pimetrics.sinks.metrics import PiCollector
-from pimetrics.sources.paths import find_files, recordings_dir, sessions_dir
+from pimetrics.sources.paths import find_files
 from pimetrics.sources.stdin import PipeBuffer, read_pipe
 from pimetrics.sources.waker import Waker
 from pimetrics.stamping import Stamper
@@ -81,7 +82,7 @@ def command(
     if names:
         find_files(names)  # what cannot be opened is said now, before anything is served
     followed = [*map(os.path.expanduser, names)] if paths else [str(sessions_dir()), str(recordings_dir())]
-    file = None if no_state else state or default_state()
+    file = None if no_state else state or state_file()
     exporter = Exporter(idle=idle)
     waker = Waker()
     pipe = PipeBuffer(waker.wake) if "-" in paths else None
@@ -117,14 +118,6 @@ def command(
     reader.join()
     if server.failed is not None:
         raise server.failed
-
-
-def default_state() -> Path:
-    """Return where the ledger is unless the user names another place."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    # The XDG specification has relative paths ignored.
-    base = Path(state) if state.startswith("/") else Path("~/.local/state").expanduser()
-    return base / "pimetrics" / "ledger.db"
 
 
 def run(exporter: Exporter, listener: socket.socket) -> None:

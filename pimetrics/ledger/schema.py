@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import sqlite3
 import stat
@@ -154,6 +153,8 @@ def failure(path: Path, error: sqlite3.Error) -> StateError:
 
 
 def _lock(path: Path) -> int:
+    import fcntl  # noqa: PLC0415  not on Windows, where ledgers can be read
+
     name = path.with_name(path.name + ".lock")
     try:
         descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -215,11 +216,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         raise failure(path, error) from None
     try:
         version = _check_identity(path, connection)
-        if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
-            raise StateError(
-                f"{printable(str(path))} is on a file system without shared memory (WAL); name a file on a local "
-                "disk with --state"
-            )
+        _use_log(path, connection)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA cache_size = -16384")  # 16 MiB
         _migrate(connection, version)
@@ -231,6 +228,14 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _use_log(path: Path, connection: sqlite3.Connection) -> None:
+    if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+        raise StateError(
+            f"{printable(str(path))} is on a file system without shared memory (WAL); name a file on a local disk with "
+            "--state"
+        )
 
 
 def _check_identity(path: Path, connection: sqlite3.Connection) -> int:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pimetrics import keys
-from pimetrics.errors import StateFullError
 from pimetrics.keys import Key
 from pimetrics.ledger.facts import Fact, Facts
 from pimetrics.ledger.marks import Mark
@@ -148,8 +147,7 @@ class SqliteLedger:
             self._parts.undo()
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
-            raised = failure(self.path, error)
-            raise raised if isinstance(raised, StateFullError) else raised from None
+            raise failure(self.path, error) from None
         self._parts.written()
         moved, totals.moved = totals.moved, set()
         totals.newly_admitted.clear()
