@@ -8,8 +8,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from pimetrics.errors import SourceError
+from pimetrics.errors import SourceError, WrongUseError
 from pimetrics.ledger.memory import MemoryLedger
+from pimetrics.ledger.reading import LedgerReader
+from pimetrics.ledger.schema import is_state_file
+from pimetrics.names import printable
 from pimetrics.pipeline import CHUNK_BYTES, Pipeline, no_cyclic_gc
 from pimetrics.sources.compressed import read_chunks
 from pimetrics.sources.paths import default_paths, find_files
@@ -28,7 +31,7 @@ def read(*paths: Input, events: bool = False) -> Tables[pl.DataFrame]:
     Args:
         paths: Files, folders (all `*.jsonl[.gz|.zst]` below), glob patterns, open binary files, or `-` for standard
             input; all mixed as you like. The same call found in several of them is one row. Without any: pi's own
-            session folder and the recordings folder.
+            session folder and the recordings folder. Or the ledger of `pimetrics serve` alone, also while that runs.
         events: Also build `events`, a row a record.
 
     Returns:
@@ -37,9 +40,15 @@ def read(*paths: Input, events: bool = False) -> Tables[pl.DataFrame]:
 
     Raises:
         SourceError: A path does not exist or cannot be read.
+        StateError: The ledger cannot be read.
+        WrongUseError: A ledger was named together with other sources; it has the hashes of keys only.
     """
     from pimetrics.sinks.frames import tables  # noqa: PLC0415  polars is loaded when it is needed
 
+    state = _state_among(paths)
+    if state is not None:
+        with LedgerReader(state) as reader, no_cyclic_gc():
+            return tables(reader.rows, events=events)
     ledger, _ = load(paths, events=events)
     with no_cyclic_gc():
         return tables(ledger.rows, events=events)
@@ -53,6 +62,16 @@ def load(paths: Iterable[Input], *, events: bool = False) -> tuple[MemoryLedger,
         for name, chunks in _sources(list(paths)):
             pipeline.run(name, chunks)
     return ledger, pipeline
+
+
+def _state_among(paths: tuple[Input, ...]) -> Path | None:
+    named = [Path(os.path.expanduser(path)) for path in paths if isinstance(path, (str, os.PathLike))]
+    states = [path for path in named if is_state_file(path)]
+    if not states:
+        return None
+    if len(paths) > 1:
+        raise WrongUseError(f"{printable(str(states[0]))} is a ledger; read it alone, without other sources")
+    return states[0]
 
 
 def _sources(paths: list[Input]) -> Iterator[tuple[str, Iterable[bytes]]]:

@@ -21,3 +21,11 @@ class StateError(PimetricsError):
 
 class WrongUseError(PimetricsError):
     """The command line or the configuration asks for something that cannot be done as written."""
+
+
+class StateFullError(StateError):
+    """The ledger on disk cannot be written now (disk full, an I/O error); nothing is lost, and it is tried again."""
+
+
+class StateLostError(StateError):
+    """The ledger on disk is damaged; it has to be put aside and begun anew."""

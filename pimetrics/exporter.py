@@ -1,22 +1,76 @@
-"""The live wiring of `serve`: sources -> pipeline -> ledger -> snapshots for scrapes.
+"""What `serve` shows: pipeline, ledger and live state behind one snapshot.
 
-Readers feed from their own threads, one at a time; decoding and reducing happen outside the lock that scrapes share,
-which is held only while rows are added and while a snapshot is copied. So a scrape shows whole batches only, and
-neither waits for a long line.
+One thread reads, decodes, reduces and commits; scrapes come from others. They share a lock that is held only while the
+committed state is moved over and while a snapshot is copied, so a scrape shows whole commits only, and neither waits
+for a long line or a slow disk.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
+from pimetrics.ledger.marks import Mark
 from pimetrics.ledger.memory import MemoryLedger
+from pimetrics.ledger.totals import Totals
+from pimetrics.names import label_value
 from pimetrics.pipeline import Pipeline, Source
 from pimetrics.rows import Row
 from pimetrics.sinks.live import IDLE_SECONDS, Doing, Live
 from pimetrics.sinks.metrics import Labels, Observed, Snapshot
+
+ERRORS_METRIC = "pi_extension_errors_total"
+
+
+class LiveLedger(Protocol):
+    """A ledger that `serve` can work with."""
+
+    totals: Totals
+    broken: bool
+
+    @property
+    def duplicates(self) -> int:
+        """Usage rows that another source had already brought."""
+
+    @property
+    def pending(self) -> int:
+        """How much waits for a commit."""
+
+    @property
+    def silent(self) -> bool:
+        """Whether facts are known but not counted."""
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Add rows."""
+
+    def commit(self, now: float, marks: Iterable[Mark] = (), gone: Iterable[str] = ()) -> set[tuple[str, Labels]]:
+        """Write what has changed; return the series that have moved."""
+
+    def files(self) -> list[Mark]:
+        """Return how far files were read."""
+
+    def caught_up(self) -> None:
+        """Count from now on."""
+
+    def close(self) -> None:
+        """Give the ledger free."""
+
+
+class _Intake:
+    """Takes rows from the pipeline; the reader decides when they go to the ledger."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+
+    def add(self, rows: Iterable[Row]) -> None:
+        self.rows.extend(rows)
+
+    def take(self) -> list[Row]:
+        rows, self.rows = self.rows, []
+        return rows
 
 
 class Exporter:
@@ -25,90 +79,168 @@ class Exporter:
     Args:
         clock: Unix time in seconds.
         idle: Seconds of silence after which a source closes its gauges.
+        ledger: Where facts are kept; by default in memory.
     """
 
-    def __init__(self, *, clock: Callable[[], float] = time.time, idle: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.time,
+        idle: float = IDLE_SECONDS,
+        ledger: LiveLedger | None = None,
+    ) -> None:
         self.ready = False
         self.lag_bytes = 0
         self.states: dict[str, int] = {}
         self.resets: dict[str, int] = {}
+        self.commits = 0
+        self.commit_failures = 0
+        self.ledger: LiveLedger = MemoryLedger() if ledger is None else ledger
         self._clock = clock
-        self._ledger = MemoryLedger()
-        self._pipeline = Pipeline(self)
+        self._intake = _Intake()
+        self._pipeline = Pipeline(self._intake)
         self._live = Live(idle)
         self._feeding = threading.Lock()
         self._shown = threading.Lock()
-        self._commits = 0
+        self._counters: dict[str, dict[Labels, int]] = {}
+        self._histograms: dict[str, dict[Labels, Observed]] = {}
+        self._self: dict[str, dict[Labels, int]] = {}
+        self._errors: dict[int, int] = {}  # id of a source without marks to its extension errors
+        self.attach(self.ledger)
+
+    # --- for whoever has bytes and wants them to show at once -------------------------------------------------------
 
     def open(self, name: str) -> Source:
         """Begin a source."""
         return self._pipeline.open(name)
 
     def feed(self, source: Source, chunk: bytes, at: float | None = None) -> None:
-        """Feed a source; `at` is when the bytes were written (Unix seconds), by default now."""
+        """Feed a source and commit; `at` is when the bytes were written (Unix seconds), by default now."""
         with self._feeding:
-            source.feed(chunk)
-            self._note(source, self._clock() if at is None else at)
+            self.ledger.add(self.read(source, chunk))
+            self.note(source.name, source, self._clock() if at is None else at)
+            self._errors[id(source)] = self.count_errors(source, self._errors.get(id(source), 0))
+            self.commit()
 
     def finish(self, source: Source) -> None:
         """A source has ended for good."""
         with self._feeding:
-            source.finish()
-            with self._shown:
-                self._live.end(source.name)
+            self.ledger.add(self.end(source))
+            self.forget(source.name)
+            self._errors.pop(id(source), None)
+            self.commit()
 
-    def add(self, rows: Iterable[Row]) -> None:
-        """Take rows from the pipeline."""
-        with self._shown:
-            self._ledger.add(rows)
-            self._commits += 1
+    # --- step by step, for the reader -------------------------------------------------------------------------------
 
-    def snapshot(self) -> Snapshot:
-        """Return what a scrape shows now."""
-        with self._shown:
-            totals = self._ledger.totals
-            counters: dict[str, dict[Labels, int]] = defaultdict(dict)
-            for (metric, labels), amount in totals.counters.items():
-                counters[metric][labels] = amount
-            histograms: dict[str, dict[Labels, Observed]] = defaultdict(dict)
-            for (metric, labels), seen in totals.histograms.items():
-                histograms[metric][labels] = Observed(tuple(seen.counts), seen.total)
-            self._count_self(counters)
-            return Snapshot(counters, histograms, self._gauges(), self.ready)
+    def read(self, source: Source, chunk: bytes) -> list[Row]:
+        """Feed a source; return the rows, which have yet to go to the ledger."""
+        source.feed(chunk)
+        return self._intake.take()
 
-    def _note(self, source: Source, at: float) -> None:
+    def end(self, source: Source) -> list[Row]:
+        """A source has ended for good; return the rows of what was left open."""
+        source.finish()
+        return self._intake.take()
+
+    @property
+    def rejected(self) -> int:
+        """Lines that gave no record, so far."""
+        return sum(self._pipeline.stats.rejects.values())
+
+    def count_errors(self, source: Source, known: int) -> int:
+        """Count the extension errors of a source beyond those known; return how many are known now."""
+        found = 0 if source.reduction is None else source.reduction.extension_errors
+        if found > known and not self.ledger.silent:
+            self.ledger.totals.move(ERRORS_METRIC, (), found - known)
+        return max(found, known)
+
+    def note(self, name: str, source: Source, at: float) -> None:
+        """Note what goes on in a source, as of `at` (Unix seconds)."""
         reduction = source.reduction
         if reduction is None:
             return
+        tools: Counter[str] = Counter()
+        for tool, running in reduction.tools_running.items():
+            tools[self.ledger.totals.admit("tool", label_value(tool))] += running
         doing = Doing(
             (reduction.part.session_id, reduction.part.cwd),
-            reduction.tools_running,
+            tools,
             reduction.running_since,
             dict(reduction.queued),
             reduction.last_time,
         )
         with self._shown:
-            self._live.update(source.name, doing, at)
+            self._live.update(name, doing, at)
 
-    def _count_self(self, counters: dict[str, dict[Labels, int]]) -> None:
-        stats, totals = self._pipeline.stats, self._ledger.totals
-        for metric, counts in (
+    def forget(self, name: str) -> None:
+        """Nothing goes on in a source any more."""
+        with self._shown:
+            self._live.end(name)
+
+    def attach(self, ledger: LiveLedger) -> None:
+        """Show another ledger from now on."""
+        self.ledger = ledger
+        totals = ledger.totals
+        with self._shown:
+            self._counters, self._histograms = defaultdict(dict), defaultdict(dict)
+            self._move({*totals.counters, *totals.histograms})
+
+    def commit(self, marks: Iterable[Mark] = (), gone: Iterable[str] = ()) -> None:
+        """Commit, then publish.
+
+        Raises:
+            StateFullError: It cannot be written now; nothing is published, and marks must be given again.
+            StateLostError: The ledger is damaged.
+        """
+        moved = self.ledger.commit(self._clock(), marks, gone)
+        self.commits += 1
+        with self._shown:
+            self._move(moved)
+        self.publish()
+
+    def publish(self) -> None:
+        """Move over what is counted about the exporter itself."""
+        stats, totals = self._pipeline.stats, self.ledger.totals
+        counts: dict[str, dict[Labels, int]] = {}
+        for metric, by_name in (
             ("pimetrics_records_total", stats.records),
             ("pimetrics_rejects_total", stats.rejects),
             ("pimetrics_unknown_total", stats.unknown),
             ("pimetrics_late_revisions_total", totals.late),
             ("pimetrics_label_overflow_total", totals.overflow),
             ("pimetrics_source_resets_total", self.resets),
-            ("pimetrics_duplicates_skipped_total", {"other_source": self._ledger.duplicates}),
+            ("pimetrics_duplicates_skipped_total", {"other_source": self.ledger.duplicates}),
         ):
-            counters[metric] = {(name,): amount for name, amount in dict(counts).items()}
+            counts[metric] = {(name,): amount for name, amount in by_name.items()}
         for metric, amount in (
             ("pimetrics_fused_lines_total", stats.fused_lines),
             ("pimetrics_bytes_read_total", stats.bytes_read),
-            ("pi_extension_errors_total", stats.extension_errors),
-            ("pimetrics_ledger_commits_total", self._commits),
+            ("pimetrics_ledger_commits_total", self.commits),
+            ("pimetrics_ledger_commit_failures_total", self.commit_failures),
         ):
-            counters[metric] = {(): amount}
+            counts[metric] = {(): amount}
+        with self._shown:
+            self._self = counts
+
+    # --- for scrapes ------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Return what a scrape shows now."""
+        with self._shown:
+            counters = {metric: dict(series) for metric, series in self._counters.items()}
+            histograms = {metric: dict(series) for metric, series in self._histograms.items()}
+            counters |= self._self
+            return Snapshot(counters, histograms, self._gauges(), self.ready)
+
+    def _move(self, moved: Iterable[tuple[str, Labels]]) -> None:
+        totals = self.ledger.totals
+        for key in moved:
+            metric, labels = key
+            seen = totals.histograms.get(key)
+            if seen is None:
+                self._counters[metric][labels] = totals.counters[key]
+            else:
+                self._histograms[metric][labels] = Observed(tuple(seen.counts), seen.total)
 
     def _gauges(self) -> dict[str, dict[Labels, float]]:
         now = self._live.gauges(self._clock())
@@ -116,9 +248,7 @@ class Exporter:
             "pi_sessions_active": {(): now.sessions_active},
             "pi_runs_active": {(): now.runs_active},
             "pi_oldest_active_run_start_timestamp_seconds": {(): now.oldest_run_start},
-            "pi_tool_executions_in_progress": {
-                labels: float(n) for labels, n in self._ledger.totals.admit_all("tool", now.tools).items()
-            },
+            "pi_tool_executions_in_progress": {(tool,): float(n) for tool, n in now.tools.items()},
             "pi_queue_depth": {(queue,): depth for queue, depth in now.queued.items()},
             "pi_last_event_timestamp_seconds": {(): now.last_event},
             "pimetrics_ready": {(): float(self.ready)},

@@ -26,6 +26,8 @@ from pimetrics.events import Message, Usage
 Key = tuple[object, ...]
 
 _OPEN: Final = "open"
+_EPOCH_MS: Final = (10**11, 10**14)
+"""Numbers that are times: 1973 to 5138 in epoch ms. Nothing else in a key is that large."""
 _ALIASED: Final = frozenset({"sessions", "messages", "usage", "turns", "runs", "compactions"})
 
 
@@ -80,6 +82,13 @@ def open_alias(key: Key) -> Key:
     return alias
 
 
+def ordinal_of(key: Key) -> int:
+    """Return the ordinal in an open key: how many settled facts of its alias it takes to replace it."""
+    ordinal = key[2]
+    assert isinstance(ordinal, int)
+    return ordinal
+
+
 def alias_of(table: str, key: Key) -> Key | None:
     """Return the alias under which an open key of the same table would have named the fact; None without one."""
     if table not in _ALIASED or key[0] == _OPEN:
@@ -94,11 +103,36 @@ def alias_of(table: str, key: Key) -> Key | None:
 
 def gives_way(key: Key, settled: Mapping[Key, int]) -> bool:
     """Whether a cut-off fact is replaced, given how many settled facts each alias has."""
-    ordinal = key[2]
-    assert isinstance(ordinal, int)
-    return settled.get(open_alias(key), 0) >= ordinal
+    return settled.get(open_alias(key), 0) >= ordinal_of(key)
 
 
 def row_id(table: str, key: Key) -> str:
     """Return the public name of a fact: a stable hash of its key, 24 hex digits."""
-    return blake2b(f"{table}:{key!r}".encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    return digest(table, key).hex()
+
+
+def digest(table: str, key: Key) -> bytes:
+    """Return the hash behind `row_id`, 12 bytes."""
+    return blake2b(f"{table}:{key!r}".encode("utf-8", "surrogatepass"), digest_size=12).digest()
+
+
+def place(table: str, key: Key) -> int:
+    """Return where a ledger on disk keeps a fact: near others of its time, and where its alias would be.
+
+    The first epoch time inside the key, ms; so new facts go to the end of the primary key and the cost of a row stays
+    flat, where bare hashes would touch a random page each. A key without a time is placed, below zero, by its hash.
+    """
+    subject = open_alias(key) if is_open(key) else alias_of(table, key) or key
+    time = _first_time(subject)
+    if time is not None:
+        return time
+    return -1 - int.from_bytes(blake2b(f"{subject!r}".encode("utf-8", "surrogatepass"), digest_size=7).digest(), "big")
+
+
+def _first_time(key: Key) -> int | None:
+    for part in key:
+        if type(part) is int and _EPOCH_MS[0] <= part < _EPOCH_MS[1]:
+            return part
+        if isinstance(part, tuple) and (found := _first_time(part)) is not None:
+            return found
+    return None

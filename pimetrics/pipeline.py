@@ -63,6 +63,11 @@ class Source:
         return self._reduction
 
     @property
+    def is_session_file(self) -> bool:
+        """Whether it is a session file, as far as it was read."""
+        return self._reduction is not None and self._reduction.is_session_file
+
+    @property
     def offset(self) -> int:
         """Bytes given out as whole lines: where reading may resume."""
         return self._framer.line_start

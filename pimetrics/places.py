@@ -36,3 +36,11 @@ def recordings_dir() -> Path:
     # The XDG specification has relative paths ignored.
     base = Path(data) if data.startswith("/") else Path("~/.local/share").expanduser()
     return base / "pimetrics" / "recordings"
+
+
+def state_file() -> Path:
+    """Return the file in which `serve` keeps its ledger unless the user names another."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    # The XDG specification has relative paths ignored.
+    base = Path(state) if state.startswith("/") else Path("~/.local/state").expanduser()
+    return base / "pimetrics" / "ledger.db"

@@ -192,6 +192,7 @@ class Part:
         cwd: From the header.
         time: Time of the header, epoch ms; None without a header.
         parents: Entry id to parent id of a session file, in file order.
+        ref: Number under which a ledger on disk knows it; None until it was written there.
     """
 
     __slots__ = (
@@ -202,6 +203,7 @@ class Part:
         "leaf",
         "number",
         "parents",
+        "ref",
         "session_id",
         "source",
         "time",
@@ -216,6 +218,7 @@ class Part:
         self.parents: dict[str, str | None] = {}
         self.leaf: str | None = None
         self.branched = False
+        self.ref: int | None = None
         self._active: frozenset[str] = frozenset()
         self._active_at: str | None = None
 
@@ -236,6 +239,11 @@ class Part:
             return None
         if not self.branched:
             return True
+        return entry_id in self.active
+
+    @property
+    def active(self) -> frozenset[str]:
+        """Entries on the branch that the session ended on."""
         if self._active_at != self.leaf:
             path = set()
             at: str | None = self.leaf
@@ -243,7 +251,7 @@ class Part:
                 path.add(at)
                 at = self.parents.get(at)
             self._active, self._active_at = frozenset(path), self.leaf
-        return entry_id in self._active
+        return self._active
 
 
 class Row(NamedTuple):

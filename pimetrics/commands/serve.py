@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import socket
+import stat
 import sys
 import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import click
 import uvicorn
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from pimetrics.commands.stdin import refuse_terminal
-from pimetrics.errors import WrongUseError
-from pimetrics.exporter import Exporter
+from pimetrics.daemon import Daemon
+from pimetrics.errors import PimetricsError, WrongUseError
+from pimetrics.exporter import Exporter, LiveLedger
+from pimetrics.ledger.memory import MemoryLedger
+from pimetrics.ledger.schema import put_aside
+from pimetrics.ledger.sqlite import SqliteLedger
 from pimetrics.names import printable
-from pimetrics.pipeline import Source
+from pimetrics.notices import LOGGER, set_up
+from pimetrics.places import recordings_dir, sessions_dir, state_file
 from pimetrics.sinks.live import IDLE_SECONDS
 from pimetrics.sinks.metrics import PiCollector
-from pimetrics.sources.follow import Follower
-from pimetrics.sources.paths import default_paths, find_files
-from pimetrics.sources.stdin import read_pipe
+from pimetrics.sources.paths import find_files
+from pimetrics.sources.stdin import PipeBuffer, read_pipe
+from pimetrics.sources.waker import Waker
+from pimetrics.stamping import Stamper
 from pimetrics.web.app import make_app
 
-POLL_SECONDS = 0.25
-"""How often files are looked at: a record in a file is visible within about this time."""
+_GRACE_SECONDS = 1
+"""How long a scrape that is being answered may still take after the signal to end."""
 
 
 @click.command()
@@ -36,7 +49,11 @@ POLL_SECONDS = 0.25
     show_default=True,
     help="Where to listen, HOST:PORT; [HOST]:PORT for IPv6.",
 )
-@click.option("--state", type=click.Path(path_type=Path), help="Ledger file that survives restarts.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    help="Ledger file that survives restarts  [default: pimetrics/ledger.db in $XDG_STATE_HOME or ~/.local/state]",
+)
 @click.option("--no-state", is_flag=True, help="Keep everything in memory only.")
 @click.option(
     "--idle-timeout",
@@ -46,39 +63,99 @@ POLL_SECONDS = 0.25
     show_default=True,
     help="Seconds of silence after which a source no longer counts as active.",
 )
-def command(paths: tuple[str, ...], *, address: str, state: Path | None, no_state: bool, idle: float) -> None:
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of log lines."
+)
+def command(
+    paths: tuple[str, ...], *, address: str, state: Path | None, no_state: bool, idle: float, log_format: str
+) -> None:
     """Follow what pi writes and serve it to Prometheus.
 
     PATH is a stream, recording or session file, a folder, or - for standard input. Without one: pi's session folder and
     the recordings folder.
     """
-    del state, no_state
+    if no_state and state is not None:
+        raise WrongUseError("--state and --no-state exclude each other; give one of them")
     refuse_terminal(paths)
+    set_up(log_format)
     names = [path for path in paths if path != "-"]
-    if names or not paths:
+    if names:
         find_files(names)  # what cannot be opened is said now, before anything is served
+    followed = [*map(os.path.expanduser, names)] if paths else [str(sessions_dir()), str(recordings_dir())]
+    file = None if no_state else state or state_file()
     exporter = Exporter(idle=idle)
-    listener = listen(address)
-    if "-" in paths:
-        threading.Thread(target=_read_stdin, args=(exporter,), daemon=True, name="stdin").start()
-    stop = threading.Event()
-    reader = threading.Thread(
-        target=_follow, args=(exporter, names or ([] if paths else default_paths()), stop), daemon=True, name="reader"
+    waker = Waker()
+    pipe = PipeBuffer(waker.wake) if "-" in paths else None
+
+    def open_ledger() -> LiveLedger:
+        return MemoryLedger() if file is None else SqliteLedger(file)
+
+    daemon = Daemon(
+        exporter,
+        open_ledger,
+        paths=followed,
+        pipe=pipe,
+        clock=time.time,
+        monotonic=time.monotonic,
+        put_aside=lambda: None if file is None else put_aside(file),
+        idle=idle,
+        progress=_progress(exporter) if sys.stderr.isatty() else lambda _files, _bytes: None,
     )
+    listener = listen(address)
+    daemon.begin()
+    waker.watch([name for name in followed if not os.path.isfile(name)], daemon.hint)
+    stop = threading.Event()
+    server = _Server(uvicorn_config(exporter))
+    reader = threading.Thread(target=_read, args=(daemon, waker, stop, server), daemon=True, name="reader")
     reader.start()
+    if pipe is not None:
+        threading.Thread(target=_read_stdin, args=(pipe,), daemon=True, name="stdin").start()
     host, port = listener.getsockname()[:2]
     print(f"pimetrics: serving http://{f'[{host}]' if ':' in host else host}:{port}/metrics", file=sys.stderr)
-    run(exporter, listener)
+    server.run(sockets=[listener])
     stop.set()
+    waker.close()
+    reader.join()
+    if server.failed is not None:
+        raise server.failed
 
 
 def run(exporter: Exporter, listener: socket.socket) -> None:
     """Serve HTTP until a signal ends it."""
+    _Server(uvicorn_config(exporter)).run(sockets=[listener])
+
+
+def uvicorn_config(exporter: Exporter) -> uvicorn.Config:
+    """Build the HTTP side of an exporter."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(PiCollector(exporter.snapshot))
     ProcessCollector(registry=registry)
-    app = make_app(registry, ready=lambda: exporter.ready)
-    uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")).run(sockets=[listener])
+    return uvicorn.Config(
+        make_app(registry, ready=lambda: exporter.ready),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+
+
+class _Server(uvicorn.Server):
+    """Ends on a signal and returns, so that what was read is committed; uvicorn's own would die of it."""
+
+    failed: BaseException | None = None
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        def end(_signal: int, _frame: FrameType | None) -> None:
+            self.should_exit = True
+
+        before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                # A second signal must not cut the last commit short.
+                signal.signal(each, signal.SIG_IGN if handler is signal.SIG_DFL else handler)
 
 
 def listen(address: str) -> socket.socket:
@@ -109,23 +186,42 @@ def listen(address: str) -> socket.socket:
     return listener
 
 
-def _read_stdin(exporter: Exporter) -> None:
-    source = exporter.open("-")
+def _read(daemon: Daemon, waker: Waker, stop: threading.Event, server: _Server) -> None:
+    try:
+        daemon.run(waker, stop)
+    except PimetricsError as error:
+        server.failed = error
+    except BaseException as error:
+        LOGGER.exception("the reader has failed; this is a bug of pimetrics")
+        server.failed = error
+    finally:
+        server.should_exit = True
+
+
+def _read_stdin(pipe: PipeBuffer) -> None:
+    is_pipe = not stat.S_ISREG(os.fstat(0).st_mode)
+    stamper = Stamper()
     for chunk in read_pipe():
-        exporter.feed(source, chunk)
-    exporter.finish(source)
+        pipe.put(stamper.feed(chunk, round(time.time() * 1000)) if is_pipe else chunk)
+    pipe.put(stamper.finish())
+    pipe.end()
 
 
-def _follow(exporter: Exporter, paths: list[str | Path], stop: threading.Event) -> None:
-    follower = Follower(paths)
-    sources: dict[Path, Source] = {}
-    while not stop.is_set():
-        for piece in follower.poll() if paths else ():
-            if piece.fresh and piece.path in sources:
-                exporter.finish(sources.pop(piece.path))
-            if piece.path not in sources:
-                sources[piece.path] = exporter.open(str(piece.path))
-            exporter.feed(sources[piece.path], piece.chunk, piece.written)
-        exporter.states = {"open": len(sources)}
-        exporter.ready = True
-        stop.wait(POLL_SECONDS)
+def _progress(exporter: Exporter) -> Callable[[int, int], None]:
+    """Show on a terminal how far catching up is."""
+    shown_at = time.monotonic()
+
+    def show(files: int, left: int) -> None:
+        nonlocal shown_at
+        if exporter.ready:
+            print(f"\r\x1b[Kpimetrics: caught up, {files} files read", file=sys.stderr)
+        elif time.monotonic() - shown_at >= 0.2:
+            shown_at = time.monotonic()
+            print(
+                f"\r\x1b[Kpimetrics: catching up, {files} files read, {left / 1e6:.0f} MB left",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    return show

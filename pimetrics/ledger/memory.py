@@ -1,7 +1,4 @@
-"""The ledger in memory: each fact once, for `read`, `report` and tests.
-
-Adding a row is idempotent, so reading anything twice is harmless; the order of sources never matters.
-"""
+"""The ledger in memory, for `read`, `report`, `serve --no-state` and tests."""
 
 from __future__ import annotations
 
@@ -10,32 +7,10 @@ from typing import Any
 
 from pimetrics import keys
 from pimetrics.keys import Key
-from pimetrics.ledger.merge import merge
-from pimetrics.ledger.totals import GAVE_WAY, Totals
+from pimetrics.ledger.facts import Fact, Facts
+from pimetrics.ledger.marks import Mark
+from pimetrics.ledger.totals import Labels, Totals
 from pimetrics.rows import COLUMNS, Row
-
-
-class Fact:
-    """One fact: what is known of it, and who holds it.
-
-    Attributes:
-        values: Merged columns.
-        owner: The part with the earliest header among those that hold it.
-        entry_id: Its entry in the owner's session file.
-        source: Smallest source name among those that hold it.
-        parts: Names of the parts that hold it.
-        counted: Which of its metrics have moved (see `totals`).
-    """
-
-    __slots__ = ("counted", "entry_id", "owner", "parts", "source", "values")
-
-    def __init__(self, row: Row) -> None:
-        self.values = row.values
-        self.owner = row.part
-        self.entry_id = row.entry_id
-        self.source = row.part.source
-        self.parts: tuple[tuple[str, int], ...] = (row.part.name,)
-        self.counted = 0
 
 
 class MemoryLedger:
@@ -43,33 +18,48 @@ class MemoryLedger:
 
     def __init__(self) -> None:
         self.totals = Totals()
-        self.duplicates = 0
-        """Usage rows that another source had already brought."""
+        self.broken = False
+        """Whether what is in memory cannot be trusted: never here."""
         self._facts: dict[str, dict[Key, Fact]] = {table: {} for table in COLUMNS}
         self._settled: dict[str, dict[Key, int]] = {}  # table to alias to settled facts, for tables with open ones
         self._open: dict[str, dict[Key, list[Key]]] = {table: {} for table in COLUMNS}  # by alias
+        self._rules = Facts(self, self.totals)
+        self.pending = 0
+        """Rows since the last commit."""
+
+    @property
+    def duplicates(self) -> int:
+        """Usage rows that another source had already brought."""
+        return self._rules.duplicates
 
     def add(self, rows: Iterable[Row]) -> None:
         """Add rows, in any order, as often as you like."""
-        totals = self.totals
-        for row in rows:
-            table, key = row.table, row.key
-            facts = self._facts[table]
-            fact = facts.get(key)
-            if fact is None:
-                facts[key] = fact = Fact(row)
-                self._new(table, key, fact)
-                fact.counted = totals.count(table, fact.values, fact.counted)
-                continue
-            self._seen_again(table, fact, row)
-            counted = fact.counted
-            if fact.values == row.values:
-                continue
-            before = totals.counted_moves(table, fact.values, counted)
-            if merge(fact.values, row.values):
-                if before != totals.counted_moves(table, fact.values, counted):
-                    totals.revise(table)
-                fact.counted = totals.count(table, fact.values, counted)
+        rows = list(rows)
+        self.pending += len(rows)
+        self._rules.add(rows)
+
+    def commit(self, now: float, marks: Iterable[Mark] = (), gone: Iterable[str] = ()) -> set[tuple[str, Labels]]:
+        """Return the series that have moved since the last time; memory remembers neither births nor files."""
+        del now, marks, gone
+        moved, self.totals.moved = self.totals.moved, set()
+        self.totals.newly_admitted.clear()
+        self.pending = 0
+        return moved
+
+    def files(self) -> list[Mark]:
+        """Return how far files were read before: nothing survives here."""
+        return []
+
+    @property
+    def silent(self) -> bool:
+        """Whether facts are known but not counted: never here."""
+        return False
+
+    def caught_up(self) -> None:
+        """Facts count from the start here."""
+
+    def close(self) -> None:
+        """There is nothing to give free."""
 
     def facts(self, table: str) -> Iterator[tuple[Key, Fact]]:
         """Yield the facts of a table that have not given way to a settled twin."""
@@ -89,40 +79,42 @@ class MemoryLedger:
                 row["on_active_branch"] = fact.owner.is_active(fact.entry_id)
             yield row
 
-    def _seen_again(self, table: str, fact: Fact, row: Row) -> None:
-        part = row.part
-        if part.name not in fact.parts:
-            fact.parts += (part.name,)
-            fact.source = min(fact.source, part.source)
-            self.duplicates += table == "usage"
-        if part is not fact.owner and part.rank <= fact.owner.rank:
-            fact.owner, fact.entry_id = part, row.entry_id
+    # --- as a store of facts ----------------------------------------------------------------------------------------
 
-    def _new(self, table: str, key: Key, fact: Fact) -> None:
-        """Let a cut-off fact and its settled twin count as one."""
+    def get(self, table: str, key: Key) -> Fact | None:
+        """Return a fact."""
+        return self._facts[table].get(key)
+
+    def put(self, table: str, key: Key, fact: Fact) -> None:
+        """Keep a new fact."""
+        self._facts[table][key] = fact
         if keys.is_open(key):
-            settled = self._settled.get(table)
-            if settled is None:
+            if table not in self._settled:
                 settled = self._settled[table] = {}
                 for other in self._facts[table]:
                     alias = keys.alias_of(table, other)
                     if alias is not None:
                         settled[alias] = settled.get(alias, 0) + 1
             self._open[table].setdefault(keys.open_alias(key), []).append(key)
-            if keys.gives_way(key, settled):
-                fact.counted = GAVE_WAY  # its twin is here: nothing of it counts
             return
-        settled = self._settled.get(table)
-        if settled is None:
-            return
-        alias = keys.alias_of(table, key)
-        if alias is None:
-            return
-        settled[alias] = settled.get(alias, 0) + 1
-        for other in self._open[table].get(alias, ()):
-            cut_off = self._facts[table][other]
-            if 0 < cut_off.counted != GAVE_WAY and keys.gives_way(other, settled):
-                fact.counted |= cut_off.counted
-                cut_off.counted = GAVE_WAY
-                self.totals.revise(table)
-                break
+        known = self._settled.get(table)
+        if known is not None:
+            alias = keys.alias_of(table, key)
+            if alias is not None:
+                known[alias] = known.get(alias, 0) + 1
+
+    def touch(self, table: str, key: Key) -> None:
+        """Facts are changed in place; there is nothing to note."""
+
+    def has_open(self, table: str) -> bool:
+        """Whether the table holds a cut-off fact."""
+        return table in self._settled
+
+    def settled(self, table: str, alias: Key) -> int:
+        """Return how many settled facts have the alias."""
+        return self._settled.get(table, {}).get(alias, 0)
+
+    def cut_off(self, table: str, alias: Key) -> Iterator[tuple[int, Fact]]:
+        """Yield the cut-off facts of an alias with their ordinals."""
+        for key in self._open[table].get(alias, ()):
+            yield keys.ordinal_of(key), self._facts[table][key]

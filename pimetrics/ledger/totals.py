@@ -12,7 +12,7 @@ are exact, and the order in which facts come cannot change a bit of them. (Doubl
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from pimetrics.names import (
@@ -70,6 +70,8 @@ class Totals:
         late: Late revisions by table.
         admitted: Values of each open label that have become series: first come, never revoked.
         overflow: Values folded into `other`, by label.
+        moved: Series that have moved; whoever writes or shows totals takes them from here and clears it.
+        newly_admitted: (label, value) pairs in the same way.
     """
 
     def __init__(self) -> None:
@@ -78,15 +80,19 @@ class Totals:
         self.late: dict[str, int] = {}
         self.admitted: dict[str, set[str]] = {name: set() for name in OPEN_LABELS}
         self.overflow: dict[str, int] = dict.fromkeys(OPEN_LABELS, 0)
+        self.moved: set[tuple[str, Labels]] = set()
+        self.newly_admitted: set[tuple[str, str]] = set()
         self._folded: dict[str, set[str]] = {name: set() for name in OPEN_LABELS}
 
-    def count(self, table: str, values: Values, counted: int) -> int:
-        """Move what has become final and was not counted; return the new mask."""
+    def count(self, table: str, values: Values, counted: int, *, silent: bool = False) -> int:
+        """Move what has become final and was not counted; return the new mask. `silent`: take it as counted only."""
         if counted == GAVE_WAY:
             return counted
         for bit, final, moves in TALLIES.get(table, ()):
             if not counted & bit and final(values):
                 counted |= bit
+                if silent:
+                    continue
                 for metric, labels, amount in moves(values):
                     self.move(metric, labels, amount)
         return counted
@@ -104,10 +110,11 @@ class Totals:
         """Add to a counter or observe in a histogram."""
         family = METRICS[metric]
         labels = tuple(
-            self._admit(name, value) if name in self.admitted else value
+            self.admit(name, value) if name in self.admitted else value
             for name, value in zip(family.labels, labels, strict=True)
         )
         key = (metric, labels)
+        self.moved.add(key)
         if family.kind == HISTOGRAM:
             found = self.histograms.get(key)
             if found is None:
@@ -117,20 +124,14 @@ class Totals:
         else:
             self.counters[key] = self.counters.get(key, 0) + amount
 
-    def admit_all(self, label: str, values: Mapping[str, int]) -> dict[Labels, int]:
-        """Add up amounts by an open label's value, admitted as in counters."""
-        out: dict[Labels, int] = {}
-        for value, amount in values.items():
-            key = (self._admit(label, label_value(value)),)
-            out[key] = out.get(key, 0) + amount
-        return out
-
-    def _admit(self, label: str, value: str) -> str:
+    def admit(self, label: str, value: str) -> str:
+        """Return the value that an open label shows for a name: itself, or `other` when there are too many."""
         admitted = self.admitted[label]
         if value in admitted or value in (OTHER, UNKNOWN):
             return value
         if len(admitted) < LABEL_CAP:
             admitted.add(value)
+            self.newly_admitted.add((label, value))
             return value
         if value not in self._folded[label] and len(self._folded[label]) < 10 * LABEL_CAP:
             self._folded[label].add(value)

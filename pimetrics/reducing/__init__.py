@@ -159,6 +159,11 @@ class Reduction:
         """Latest time seen, epoch ms."""
         return self._scene.last_time
 
+    @property
+    def is_session_file(self) -> bool:
+        """Whether the source is a session file, as far as it was read."""
+        return self._scene.is_file
+
     # --- sessions ---------------------------------------------------------------------------------------------------
 
     @property

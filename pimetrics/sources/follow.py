@@ -1,66 +1,448 @@
-"""Files that grow: new bytes of files and folders, poll by poll."""
+"""Files that grow, are rotated, cut, rewritten, lost and found: their new bytes, poll by poll.
+
+A file is its inode, whatever it is called. Before new bytes are handed on, the bytes before them are checked by their
+fingerprint, after the read, so that a file which is rewritten under our hands is never read from the middle. A file
+whose beginning changed is read from its start again: rows have keys, so reading twice is harmless.
+
+No file is held open between polls, nothing here sleeps or knows the time: clocks are passed in.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import re
+import stat
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from pimetrics.errors import SourceError
+from pimetrics.ledger.marks import Mark
 from pimetrics.sources.compressed import read_chunks
-from pimetrics.sources.paths import find_files
+from pimetrics.sources.fingerprint import NOTHING, Fingerprint, extend, take
+from pimetrics.sources.folders import Folders
+from pimetrics.sources.schedule import Schedule
+
+DAY_SECONDS: Final = 86_400.0
+"""A file that nobody wrote for so long has ended, and what is open in it is unfinished."""
+
+TURN_BYTES: Final = 8 << 20
+"""Most bytes of one file in one poll, so that one large file does not hold up the others."""
+
+_LOST_SECONDS: Final = 5.0
+"""How long a file that is gone from its place is looked for elsewhere."""
+
+_STEADY_SECONDS: Final = 1.0
+"""How long a compressed file must rest before it is read: it is read whole each time."""
+
+_RETRY_SECONDS: Final = 2.0
+_SESSION_ENTRY: Final = re.compile(
+    rb'^\{"type":"(message|model_change|thinking_level_change|session_info|compaction|custom|custom_message)"',
+    re.MULTILINE,
+)
+
+
+class Followed:
+    """One file.
+
+    Attributes:
+        path: Where it is now.
+        name: What it was called first; the name of its source.
+        offset: Bytes handed on since its source was begun.
+        known: Fingerprint of all bytes ever handed on.
+        state: open, done, unreadable or ignored.
+        written: When its content changed last, Unix seconds.
+        errors: Extension errors counted in it.
+    """
+
+    __slots__ = (
+        "changed", "compressed", "done", "due", "errors", "info", "known", "lost_at", "name", "offset", "path", "paths",
+        "state", "steady_at", "tier", "written",
+    )  # fmt: skip
+
+    def __init__(self, path: str, info: os.stat_result) -> None:
+        self.path = self.name = path
+        self.paths = {path}
+        self.compressed = path.endswith((".gz", ".zst"))
+        self.info = info
+        self.offset = 0
+        self.known = NOTHING
+        self.state = "open"
+        self.done = False
+        self.written = info.st_mtime
+        self.errors = 0
+        self.lost_at: float | None = None
+        self.steady_at = 0.0
+        self.due = float("inf")
+        self.changed = 0.0
+        self.tier = -1
+
+    @property
+    def mark(self) -> Mark:
+        """How far it was read."""
+        i = self.info
+        size = self.known.offset if not self.compressed and self.known.offset < i.st_size else i.st_size
+        return Mark(
+            self.path, i.st_dev, i.st_ino, size, i.st_mtime_ns, i.st_ctime_ns, self.known.offset, self.known.head,
+            self.known.tail, int(self.done), self.errors,
+        )  # fmt: skip
+
+    @property
+    def lag(self) -> int:
+        """Bytes that are there and not yet read."""
+        return max(0, self.info.st_size - self.known.offset)
 
 
 class Piece(NamedTuple):
-    """New bytes of a file.
+    """What has come of a file.
 
     Attributes:
-        path: The file.
-        chunk: Its next bytes.
-        written: When they were written at the latest, Unix seconds.
-        fresh: True when the file is read from its start: what was read of it before is another content.
+        file: The file; after its last piece of a poll, its mark covers all bytes.
+        chunk: Its next bytes; may be empty.
+        restart: True when they are the first bytes of the file: what its source holds is void.
+        end: True when nothing more will come.
     """
 
-    path: Path
+    file: Followed
     chunk: bytes
-    written: float
-    fresh: bool
+    restart: bool = False
+    end: bool = False
 
 
 class Follower:
     """Follows files and folders.
 
     Args:
-        paths: Files, folders and patterns, as for a read.
+        paths: Files, folders and patterns; what does not exist yet is waited for.
+        known: How far files were read before.
+        fresh: Files written within so many seconds are read anew even when they were read before: what goes on in
+            them is not in the ledger.
         block: Most bytes of one piece.
     """
 
-    def __init__(self, paths: Iterable[str | os.PathLike[str]], block: int = 1 << 20) -> None:
-        self._paths = list(paths)
+    def __init__(
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        *,
+        known: Iterable[Mark] = (),
+        fresh: float = 0.0,
+        block: int = 1 << 20,
+    ) -> None:
+        self._folders = Folders([os.path.expanduser(os.fspath(path)) for path in paths])
+        self._marks = {mark.path: mark for mark in known}
+        self._marks_by_inode = {(mark.dev, mark.ino): mark for mark in self._marks.values()}
+        self._fresh = fresh
         self._block = block
-        self._known: dict[Path, tuple[int, int]] = {}  # inode and offset
+        self._files: dict[tuple[int, int], Followed] = {}
+        self._by_path: dict[str, Followed] = {}
+        self._schedule: Schedule[Followed] = Schedule()
+        self._hints: deque[str] = deque(maxlen=10_000)
+        self._lagging: dict[int, Followed] = {}
+        self._polled = False
+        self.resets: dict[str, int] = {}
+        """Files that were read again from the start, by reason."""
+        self.gone: list[str] = []
+        """Paths that are no more; whoever keeps marks takes them from here and clears it."""
+        self.forgotten: list[Followed] = []
+        """Files that are no more; to be taken and cleared."""
+        self.troubles: list[tuple[str, str]] = []
+        """(path, reason) of what could not be read; to be taken and cleared."""
 
-    def poll(self) -> Iterator[Piece]:
-        """Yield what has come since the last poll."""
-        for path in find_files(self._paths):
-            info = path.stat()
-            inode, offset = self._known.get(path, (info.st_ino, 0))
-            fresh = offset == 0
-            if inode != info.st_ino or info.st_size < offset:
-                offset, fresh = 0, True
-            if path.suffix in {".gz", ".zst"}:
-                if fresh:
-                    self._known[path] = info.st_ino, info.st_size
-                    for chunk in read_chunks(path, self._block):
-                        yield Piece(path, chunk, info.st_mtime, fresh)
-                        fresh = False
+    # --- what there is ----------------------------------------------------------------------------------------------
+
+    @property
+    def behind(self) -> bool:
+        """Whether readable bytes wait that the last poll did not hand on."""
+        return not self._polled or any(file.state != "unreadable" for file in self._lagging.values())
+
+    @property
+    def lag_bytes(self) -> int:
+        """Bytes that are on disk and not yet read."""
+        return sum(file.lag for file in self._lagging.values())
+
+    @property
+    def states(self) -> dict[str, int]:
+        """Files by state."""
+        counts: dict[str, int] = {}
+        for file in self._files.values():
+            counts[file.state] = counts.get(file.state, 0) + 1
+        if self._folders.unreadable:
+            counts["unreadable"] = counts.get("unreadable", 0) + len(self._folders.unreadable)
+        return counts
+
+    def hint(self, path: str) -> None:
+        """Say that something happened at a path; from any thread."""
+        self._hints.append(path)
+
+    def rewind(self, file: Followed) -> None:
+        """Say that the source of a file is no more: when it grows, it must be read from its start."""
+        file.offset = 0
+
+    # --- polls ------------------------------------------------------------------------------------------------------
+
+    def poll(self, now: float, wall: float) -> Generator[Piece, None, None]:
+        """Yield what has come since the last poll; recordings before session files.
+
+        Args:
+            now: A clock that never goes back, seconds.
+            wall: Unix seconds.
+        """
+        while self._hints:
+            path = self._hints.popleft()
+            file = self._by_path.get(path)
+            if file is not None:
+                self._schedule.add(file, now)
+            self._folders.hint(path, now)
+        for path, came in self._folders.changes(now, wall):
+            if came:
+                self._came(path, now, wall)
+            else:
+                self._went(path, now)
+        todo = [file for file in self._schedule.pop(now) if self._look(file, now, wall)]
+        queue = deque(sorted(todo, key=_reading_order) if len(todo) > 1 else todo)
+        try:
+            while queue:
+                yield from self._read(queue[0], now, wall)
+                queue.popleft()
+        finally:  # whoever reads may stop at any piece; what is left comes with the next poll
+            for file in queue:
+                self._schedule.add(file, now)
+        self._polled = True
+
+    def _came(self, path: str, now: float, wall: float) -> None:
+        try:
+            info = os.stat(path)
+        except OSError:
+            return  # gone again; the next look at its folder says so
+        if not stat.S_ISREG(info.st_mode):
+            return
+        before = self._by_path.get(path)
+        file = self._files.get((info.st_dev, info.st_ino))
+        if before is not None and before is not file:
+            self._replaced(path, before, now)
+        if file is None:
+            file = self._files[info.st_dev, info.st_ino] = Followed(path, info)
+            unchanged = self._restore(file) and wall - info.st_mtime >= self._fresh
+            file.changed = now - max(60.0, wall - max(info.st_mtime, info.st_ctime))
+            self._by_path[path] = file
+            if unchanged:
+                self._schedule.again(file, now)
+            else:
+                self._lagging[id(file)] = file
+                self._schedule.add(file, now)
+            return
+        file.paths.add(path)
+        self._by_path[path] = file
+        if file.lost_at is not None or file.path not in file.paths:
+            file.path, file.lost_at = path, None
+        self._schedule.add(file, now)
+
+    def _restore(self, file: Followed) -> bool:
+        """Take over what is known of a file from before; return whether it has not changed since."""
+        info = file.info
+        mark = self._marks.get(file.path) or self._marks_by_inode.get((info.st_dev, info.st_ino))
+        if mark is None:
+            return False
+        file.known = Fingerprint(mark.offset, mark.head, mark.tail)
+        file.errors = mark.errors
+        then = (mark.ino, mark.size, mark.mtime_ns, mark.ctime_ns)
+        same = then == (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+        file.done = bool(mark.done) and same
+        if file.done:
+            file.state = "done"
+        return same
+
+    def _went(self, path: str, now: float) -> None:
+        file = self._by_path.get(path)
+        if file is not None:
+            self._detach(path, file, now)
+
+    def _detach(self, path: str, file: Followed, now: float) -> None:
+        """A path does not lead to the file any more."""
+        self._by_path.pop(path, None)
+        file.paths.discard(path)
+        self.gone.append(path)
+        if file.path != path:
+            return
+        if file.paths:
+            file.path = min(file.paths)
+        else:
+            beside = _find_beside(path, file.info)
+            if beside is not None:
+                file.path = beside
+                file.paths.add(beside)
+                self._by_path[beside] = file
+            elif file.lost_at is None:
+                file.lost_at = now
+        self._schedule.add(file, now)
+
+    def _replaced(self, path: str, file: Followed, now: float) -> None:
+        """A path leads to another file now; the one before may have been renamed."""
+        self._detach(path, file, now)
+        if file.lost_at is not None:
+            self.resets["replaced"] = self.resets.get("replaced", 0) + 1
+
+    def _forget(self, file: Followed) -> None:
+        self._schedule.drop(file)
+        self._files.pop((file.info.st_dev, file.info.st_ino), None)
+        for path in file.paths:
+            self._by_path.pop(path, None)
+        self._lagging.pop(id(file), None)
+
+    def _look(self, file: Followed, now: float, wall: float) -> bool:
+        """Return whether a file has to be read."""
+        if file.lost_at is not None:
+            if now - file.lost_at >= _LOST_SECONDS:
+                self._forget(file)
+                self.forgotten.append(file)
+            else:
+                self._schedule.add(file, now + 1.0)
+            return False
+        try:
+            info = os.stat(file.path)
+        except (FileNotFoundError, NotADirectoryError):
+            self._detach(file.path, file, now)
+            return False
+        except OSError as error:
+            self._trouble(file, error, now)
+            return False
+        if (info.st_dev, info.st_ino) != (file.info.st_dev, file.info.st_ino):
+            self._folders.hint(os.path.abspath(file.path), now)
+            path = file.path
+            self._replaced(path, file, now)
+            self._came(path, now, wall)
+            return False
+        same = _stamp(info) == _stamp(file.info)
+        if same and id(file) not in self._lagging:
+            if file.done or not self._has_ended(file, wall):
+                self._schedule.again(file, now)
+                return False
+        elif not same:
+            file.changed, file.done = now, False
+            if file.compressed and file.known.offset:
+                file.steady_at = now + _STEADY_SECONDS
+        file.info, file.written = info, info.st_mtime
+        self._lagging[id(file)] = file
+        if now < file.steady_at:
+            self._schedule.add(file, file.steady_at)
+            return False
+        return True
+
+    @staticmethod
+    def _has_ended(file: Followed, wall: float) -> bool:
+        return wall - file.info.st_mtime >= DAY_SECONDS
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def _read(self, file: Followed, now: float, wall: float) -> Iterator[Piece]:
+        try:
+            fd = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        except FileNotFoundError:
+            self._schedule.add(file, now)
+            return
+        except OSError as error:
+            self._trouble(file, error, now)
+            return
+        try:
+            info = os.fstat(fd)
+            if not stat.S_ISREG(info.st_mode) or (info.st_dev, info.st_ino) != (file.info.st_dev, file.info.st_ino):
+                self._schedule.add(file, now)
+                return
+            file.info = info
+            yield from self._read_compressed(file, fd) if file.compressed else self._read_open(file, fd)
+        except OSError as error:
+            self._trouble(file, error, now)
+            return
+        finally:
+            os.close(fd)
+        if file.state in {"unreadable", "done"}:
+            file.state = "open"
+        if file.lag and not file.compressed:
+            self._schedule.add(file, now)
+            return
+        self._lagging.pop(id(file), None)
+        if self._has_ended(file, wall):
+            file.done, file.state = True, "done"
+            yield Piece(file, b"", end=True)
+        self._schedule.again(file, now)
+
+    def _read_open(self, file: Followed, fd: int) -> Iterator[Piece]:
+        turn, end, size = 0, file.offset, file.info.st_size
+        if size < file.known.offset:
+            yield self._reset(file, "truncated")
+            end = 0
+        while turn < TURN_BYTES or not self._polled:
+            chunk = os.pread(fd, self._block, end)
+            if file.known.offset and not file.known.fits(fd):
+                yield self._reset(file, "rewritten")
+                end = 0
                 continue
-            if info.st_size == offset:
-                continue
-            with path.open("rb", buffering=0) as file:
-                file.seek(offset)
-                while chunk := file.read(self._block):
-                    offset += len(chunk)
-                    self._known[path] = info.st_ino, offset
-                    yield Piece(path, chunk, info.st_mtime, fresh)
-                    fresh = False
+            if not chunk:
+                return
+            restart = not end
+            end += len(chunk)
+            if end > file.known.offset:
+                known = file.known
+                file.known = extend(known, fd, chunk) if end - len(chunk) == known.offset else take(fd, end)
+            file.offset = end
+            turn += len(chunk)
+            yield Piece(file, chunk, restart)
+            if end >= size:
+                return
+
+    def _read_compressed(self, file: Followed, fd: int) -> Iterator[Piece]:
+        size = file.info.st_size
+        if file.known.offset == size and file.offset and file.known.fits(fd):
+            return
+        if file.known.offset and not file.known.fits(fd):
+            yield self._reset(file, "rewritten")
+        restart = True
+        try:
+            for chunk in read_chunks(Path(file.path), self._block):
+                yield Piece(file, chunk, restart)
+                restart = False
+        except SourceError as error:
+            raise OSError(0, str(error)) from None
+        file.offset, file.known = size, take(fd, size)
+
+    def _reset(self, file: Followed, reason: str) -> Piece:
+        self.resets[reason] = self.resets.get(reason, 0) + 1
+        file.offset, file.known, file.errors, file.name = 0, NOTHING, 0, file.path
+        return Piece(file, b"", restart=True)
+
+    def _trouble(self, file: Followed, error: OSError, now: float) -> None:
+        if file.state != "unreadable":
+            file.state = "unreadable"
+            self.troubles.append((file.path, error.strerror or str(error)))
+        self._lagging[id(file)] = file
+        self._schedule.add(file, now + _RETRY_SECONDS)
+
+
+def _stamp(info: os.stat_result) -> tuple[int, int, int]:
+    return info.st_size, info.st_mtime_ns, info.st_ctime_ns
+
+
+def _find_beside(path: str, info: os.stat_result) -> str | None:
+    """Return the new name of a file that was renamed within its folder, whatever it is called now."""
+    try:
+        with os.scandir(os.path.dirname(path) or ".") as entries:
+            return next((each.path for each in entries if each.inode() == info.st_ino and not each.is_symlink()), None)
+    except OSError:
+        return None
+
+
+def _reading_order(file: Followed) -> tuple[bool, str]:
+    """Recordings before session files: a stream knows more of the same facts."""
+    if file.compressed or file.offset:
+        return False, file.path
+    try:
+        fd = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError:
+        return True, file.path
+    try:
+        return _SESSION_ENTRY.search(os.pread(fd, 16384, 0)) is not None, file.path
+    except OSError:
+        return True, file.path
+    finally:
+        os.close(fd)

@@ -1,0 +1,140 @@
+"""What a ledger does with rows, wherever it keeps them: each fact once, counters at most once per fact and metric.
+
+`Facts` holds the rules; a `Store` holds the facts (in memory, on disk). Adding a row is idempotent, so reading anything
+twice is harmless; the order of sources never matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from pimetrics import keys
+from pimetrics.keys import Key
+from pimetrics.ledger.merge import merge
+from pimetrics.ledger.totals import GAVE_WAY, Totals
+from pimetrics.rows import Part, Row
+
+
+class Fact:
+    """One fact: what is known of it, and who holds it.
+
+    Attributes:
+        values: Merged columns.
+        owner: The part with the earliest header among those that hold it.
+        entry_id: Its entry in the owner's session file.
+        holders: The parts that hold it, each name once.
+        counted: Which of its metrics have moved (see `totals`).
+        bare: True when retention has deleted its values: it is only known to exist, and counts nothing any more.
+    """
+
+    __slots__ = ("bare", "counted", "entry_id", "holders", "owner", "values")
+
+    def __init__(
+        self, values: dict[str, Any], owner: Part, entry_id: str | None, holders: tuple[Part, ...], counted: int
+    ) -> None:
+        self.bare = False
+        self.values = values
+        self.owner = owner
+        self.entry_id = entry_id
+        self.holders = holders
+        self.counted = counted
+
+    @property
+    def source(self) -> str:
+        """Smallest source name among those that hold it."""
+        return min(part.source for part in self.holders)
+
+
+class Store(Protocol):
+    """Where facts are kept. What `add` changes on a fact after `get` or `put` is told with `touch`."""
+
+    def get(self, table: str, key: Key) -> Fact | None:
+        """Return a fact."""
+
+    def put(self, table: str, key: Key, fact: Fact) -> None:
+        """Keep a new fact."""
+
+    def touch(self, table: str, key: Key) -> None:
+        """Note that a fact has changed."""
+
+    def has_open(self, table: str) -> bool:
+        """Whether the table holds a cut-off fact; False lets settled ones skip the search for a twin."""
+
+    def settled(self, table: str, alias: Key) -> int:
+        """Return how many settled facts have the alias."""
+
+    def cut_off(self, table: str, alias: Key) -> Iterable[tuple[int, Fact]]:
+        """Return the cut-off facts of an alias with their ordinals; a change of one of them is noted by itself."""
+
+
+class Facts:
+    """The rules.
+
+    Args:
+        store: Where facts are kept.
+        totals: What they move.
+    """
+
+    def __init__(self, store: Store, totals: Totals) -> None:
+        self.totals = totals
+        self.silent = False
+        """Facts are known but not counted: a ledger that replaces a lost one must not show history again."""
+        self.duplicates = 0
+        """Usage rows that another source had already brought."""
+        self._store = store
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Add rows, in any order, as often as you like."""
+        totals, store, silent = self.totals, self._store, self.silent
+        for row in rows:
+            table, key = row.table, row.key
+            fact = store.get(table, key)
+            if fact is None:
+                fact = Fact(row.values, row.part, row.entry_id, (row.part,), 0)
+                store.put(table, key, fact)
+                self._pair(table, key, fact)
+                fact.counted = totals.count(table, row.values, fact.counted, silent=silent)
+                continue
+            if self._seen_again(table, fact, row):
+                store.touch(table, key)
+            counted, values = fact.counted, fact.values
+            if fact.bare or values == row.values:
+                continue
+            before = totals.counted_moves(table, values, counted)
+            if merge(values, row.values):
+                store.touch(table, key)
+                if before != totals.counted_moves(table, values, counted):
+                    totals.revise(table)
+                fact.counted = totals.count(table, values, counted, silent=silent)
+
+    def _seen_again(self, table: str, fact: Fact, row: Row) -> bool:
+        part, changed = row.part, False
+        if part is not fact.holders[-1] and all(part.name != holder.name for holder in fact.holders):
+            fact.holders += (part,)
+            self.duplicates += table == "usage"
+            changed = True
+        if part is not fact.owner and part.rank <= fact.owner.rank:
+            changed = changed or part.rank != fact.owner.rank or row.entry_id != fact.entry_id
+            fact.owner, fact.entry_id = part, row.entry_id
+        return changed
+
+    def _pair(self, table: str, key: Key, fact: Fact) -> None:
+        """Let a cut-off fact and its settled twin count as one."""
+        store = self._store
+        if keys.is_open(key):
+            if store.settled(table, keys.open_alias(key)) >= keys.ordinal_of(key):
+                fact.counted = GAVE_WAY  # its twin is here: nothing of it counts
+            return
+        if not store.has_open(table):
+            return
+        alias = keys.alias_of(table, key)
+        if alias is None:
+            return
+        settled = store.settled(table, alias)
+        for ordinal, cut_off in store.cut_off(table, alias):
+            if 0 < cut_off.counted != GAVE_WAY and settled >= ordinal:
+                fact.counted |= cut_off.counted
+                cut_off.counted = GAVE_WAY
+                self.totals.revise(table)
+                break
