@@ -148,7 +148,8 @@ class Daemon:
                 self._swept_at = now
                 self._sweep(now)
         behind = self._follower is not None and self._follower.behind
-        if more or (behind and self._retry_at is None and not self._exporter.ready):
+        catching_up = behind and not self._exporter.ready and self._retry_at is None
+        if more or catching_up:
             return 0.0
         return min(POLL_SECONDS, max(0.0, self._held[0].due - now) if self._held else POLL_SECONDS)
 
@@ -202,7 +203,8 @@ class Daemon:
 
     def _commit_if_due(self, *, always: bool = False) -> None:
         ledger = self._ledger
-        if ledger is None or not (ledger.pending or self._marks or self._gone or ledger.totals.moved):
+        births = self._exporter.unsaved_births
+        if ledger is None or not (ledger.pending or self._marks or self._gone or ledger.totals.moved or births):
             return
         late = self._now() - self._committed_at >= COMMIT_SECONDS
         if always or ledger.pending >= COMMIT_ROWS or (late and ledger.pending):

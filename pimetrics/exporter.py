@@ -11,16 +11,19 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pimetrics.ledger.marks import Mark
 from pimetrics.ledger.memory import MemoryLedger
 from pimetrics.ledger.totals import Totals
-from pimetrics.names import label_value
+from pimetrics.names import METRICS, label_value
 from pimetrics.pipeline import Pipeline, Source
 from pimetrics.rows import Row
+from pimetrics.sinks.births import HOLD_SECONDS, Births, head_of
 from pimetrics.sinks.live import IDLE_SECONDS, Doing, Live
 from pimetrics.sinks.metrics import Labels, Observed, Snapshot
+
+T = TypeVar("T")
 
 ERRORS_METRIC = "pi_extension_errors_total"
 
@@ -80,6 +83,7 @@ class Exporter:
         clock: Unix time in seconds.
         idle: Seconds of silence after which a source closes its gauges.
         ledger: Where facts are kept; by default in memory.
+        zero_hold: Seconds that scrapers are shown a new series at 0 (see `sinks.births`).
     """
 
     def __init__(
@@ -88,8 +92,11 @@ class Exporter:
         clock: Callable[[], float] = time.time,
         idle: float = IDLE_SECONDS,
         ledger: LiveLedger | None = None,
+        zero_hold: float = HOLD_SECONDS,
     ) -> None:
-        self.ready = False
+        self._ready = False
+        self._first_start = True
+        self._births = Births(zero_hold)
         self.lag_bytes = 0
         self.states: dict[str, int] = {}
         self.resets: dict[str, int] = {}
@@ -107,6 +114,24 @@ class Exporter:
         self._self: dict[str, dict[Labels, int]] = {}
         self._errors: dict[int, int] = {}  # id of a source without marks to its extension errors
         self.attach(self.ledger)
+
+    @property
+    def ready(self) -> bool:
+        """Whether catch-up is done. What a first one has found is history: shown as it is, and no increase."""
+        return self._ready
+
+    @ready.setter
+    def ready(self, ready: bool) -> None:
+        with self._shown:
+            if ready and not self._ready and self._first_start:
+                series = [*self._each(self._counters), *self._each(self._histograms)]
+                self._births.release({head for each in series if (head := head_of(*each)) is not None})
+            self._ready = ready
+
+    @property
+    def unsaved_births(self) -> bool:
+        """Whether a scraper has met a new series, which the ledger does not know yet."""
+        return bool(self._births.fresh)
 
     # --- for whoever has bytes and wants them to show at once -------------------------------------------------------
 
@@ -182,6 +207,8 @@ class Exporter:
         self.ledger = ledger
         totals = ledger.totals
         with self._shown:
+            self._births.load(totals.births)
+            self._first_start = not totals.births
             self._counters, self._histograms = defaultdict(dict), defaultdict(dict)
             self._move({*totals.counters, *totals.histograms})
 
@@ -192,6 +219,9 @@ class Exporter:
             StateFullError: It cannot be written now; nothing is published, and marks must be given again.
             StateLostError: The ledger is damaged.
         """
+        with self._shown:
+            fresh, self._births.fresh = self._births.fresh, {}
+        self.ledger.totals.born(fresh)
         moved = self.ledger.commit(self._clock(), marks, gone)
         self.commits += 1
         with self._shown:
@@ -224,13 +254,28 @@ class Exporter:
 
     # --- for scrapes ------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> Snapshot:
-        """Return what a scrape shows now."""
+    def snapshot(self, *, scraper: bool = False) -> Snapshot:
+        """Return what a request shows now; a scraper is shown new series at 0 for a while."""
         with self._shown:
             counters = {metric: dict(series) for metric, series in self._counters.items()}
             histograms = {metric: dict(series) for metric, series in self._histograms.items()}
+            if scraper and self._ready:
+                now = self._clock()
+                self._hold(counters, 0, now)
+                for metric, series in histograms.items():
+                    self._hold({metric: series}, Observed((0,) * (len(METRICS[metric].buckets) + 1), 0), now)
             counters |= self._self
-            return Snapshot(counters, histograms, self._gauges(), self.ready)
+            return Snapshot(counters, histograms, self._gauges(), self._ready)
+
+    def _hold(self, families: dict[str, dict[Labels, T]], nothing: T, now: float) -> None:
+        for metric, labels in self._each(families):
+            head = head_of(metric, labels)
+            if head is not None and self._births.is_held(head, now):
+                families[metric][labels] = nothing
+
+    @staticmethod
+    def _each(families: dict[str, dict[Labels, T]]) -> list[tuple[str, Labels]]:
+        return [(metric, labels) for metric, series in families.items() for labels in series]
 
     def _move(self, moved: Iterable[tuple[str, Labels]]) -> None:
         totals = self.ledger.totals
@@ -240,7 +285,8 @@ class Exporter:
             if seen is None:
                 self._counters[metric][labels] = totals.counters[key]
             else:
-                self._histograms[metric][labels] = Observed(tuple(seen.counts), seen.total)
+                exemplars = dict(totals.exemplars.get(key, {}))
+                self._histograms[metric][labels] = Observed(tuple(seen.counts), seen.total, exemplars)
 
     def _gauges(self) -> dict[str, dict[Labels, float]]:
         now = self._live.gauges(self._clock())
@@ -251,7 +297,7 @@ class Exporter:
             "pi_tool_executions_in_progress": {(tool,): float(n) for tool, n in now.tools.items()},
             "pi_queue_depth": {(queue,): depth for queue, depth in now.queued.items()},
             "pi_last_event_timestamp_seconds": {(): now.last_event},
-            "pimetrics_ready": {(): float(self.ready)},
+            "pimetrics_ready": {(): float(self._ready)},
             "pimetrics_sources": {(state,): n for state, n in self.states.items()},
             "pimetrics_source_lag_bytes": {(): self.lag_bytes},
         }

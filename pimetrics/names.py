@@ -97,9 +97,12 @@ def label_value(name: str | None) -> str:
 
 
 def exemplar_value(name: str | None) -> str:
-    """Make a session id fit for an exemplar: printable ASCII, at most `MAX_EXEMPLAR_CHARS`."""
-    kept = "".join(c if c.isascii() and c.isprintable() else "_" for c in name or "")
-    return kept[:MAX_EXEMPLAR_CHARS]
+    """Make a session id fit for an exemplar: at most `MAX_EXEMPLAR_CHARS` of what parsers agree on."""
+    return _NOT_IN_EXEMPLARS.sub("_", name or "")[:MAX_EXEMPLAR_CHARS]
+
+
+# Quotes and braces are legal when escaped, and Python's own OpenMetrics parser still stumbles over them.
+_NOT_IN_EXEMPLARS: Final = re.compile(r"[^A-Za-z0-9 ._:/@+-]")
 
 
 def printable(text: str) -> str:

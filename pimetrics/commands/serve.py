@@ -18,6 +18,7 @@ import click
 import uvicorn
 from prometheus_client import CollectorRegistry, ProcessCollector
 
+from pimetrics.commands.lengths import Seconds
 from pimetrics.commands.stdin import refuse_terminal
 from pimetrics.daemon import Daemon
 from pimetrics.errors import PimetricsError, WrongUseError
@@ -28,6 +29,7 @@ from pimetrics.ledger.sqlite import SqliteLedger
 from pimetrics.names import printable
 from pimetrics.notices import LOGGER, set_up
 from pimetrics.places import recordings_dir, sessions_dir, state_file
+from pimetrics.sinks.births import HOLD_SECONDS
 from pimetrics.sinks.live import IDLE_SECONDS
 from pimetrics.sinks.metrics import PiCollector
 from pimetrics.sources.paths import find_files
@@ -35,6 +37,7 @@ from pimetrics.sources.stdin import PipeBuffer, read_pipe
 from pimetrics.sources.waker import Waker
 from pimetrics.stamping import Stamper
 from pimetrics.web.app import make_app
+from pimetrics.web.page import render
 
 _GRACE_SECONDS = 1
 """How long a scrape that is being answered may still take after the signal to end."""
@@ -58,16 +61,31 @@ _GRACE_SECONDS = 1
 @click.option(
     "--idle-timeout",
     "idle",
-    type=click.FloatRange(min=0),
+    type=Seconds(),
     default=IDLE_SECONDS,
     show_default=True,
-    help="Seconds of silence after which a source no longer counts as active.",
+    help="Silence after which a source no longer counts as active.",
+)
+@click.option(
+    "--web.zero-hold",
+    "zero_hold",
+    type=Seconds(),
+    default=HOLD_SECONDS,
+    show_default=True,
+    help="How long scrapers are shown a new series at 0, so that increase() sees its first increment.",
 )
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of log lines."
 )
 def command(
-    paths: tuple[str, ...], *, address: str, state: Path | None, no_state: bool, idle: float, log_format: str
+    paths: tuple[str, ...],
+    *,
+    address: str,
+    state: Path | None,
+    no_state: bool,
+    idle: float,
+    zero_hold: float,
+    log_format: str,
 ) -> None:
     """Follow what pi writes and serve it to Prometheus.
 
@@ -83,7 +101,7 @@ def command(
         find_files(names)  # what cannot be opened is said now, before anything is served
     followed = [*map(os.path.expanduser, names)] if paths else [str(sessions_dir()), str(recordings_dir())]
     file = None if no_state else state or state_file()
-    exporter = Exporter(idle=idle)
+    exporter = Exporter(idle=idle, zero_hold=zero_hold)
     waker = Waker()
     pipe = PipeBuffer(waker.wake) if "-" in paths else None
 
@@ -127,11 +145,16 @@ def run(exporter: Exporter, listener: socket.socket) -> None:
 
 def uvicorn_config(exporter: Exporter) -> uvicorn.Config:
     """Build the HTTP side of an exporter."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(PiCollector(exporter.snapshot))
-    ProcessCollector(registry=registry)
+    people, scrapers = CollectorRegistry(auto_describe=False), CollectorRegistry(auto_describe=False)
+    people.register(PiCollector(exporter.snapshot))
+    scrapers.register(PiCollector(lambda: exporter.snapshot(scraper=True)))
+    for registry in (people, scrapers):
+        ProcessCollector(registry=registry)
+    app = make_app(
+        people, ready=lambda: exporter.ready, for_scrapers=scrapers, page=lambda: render(exporter.snapshot())
+    )
     return uvicorn.Config(
-        make_app(registry, ready=lambda: exporter.ready),
+        app,
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -191,7 +214,7 @@ def _read(daemon: Daemon, waker: Waker, stop: threading.Event, server: _Server) 
         daemon.run(waker, stop)
     except PimetricsError as error:
         server.failed = error
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001  raised again where the command ends
         LOGGER.exception("the reader has failed; this is a bug of pimetrics")
         server.failed = error
     finally:

@@ -94,7 +94,9 @@ class Facts:
                 fact = Fact(row.values, row.part, row.entry_id, (row.part,), 0)
                 store.put(table, key, fact)
                 self._pair(table, key, fact)
-                fact.counted = totals.count(table, row.values, fact.counted, silent=silent)
+                fact.counted = totals.count(
+                    table, row.values, fact.counted, silent=silent, session_id=row.part.session_id
+                )
                 continue
             if self._seen_again(table, fact, row):
                 store.touch(table, key)
@@ -106,7 +108,7 @@ class Facts:
                 store.touch(table, key)
                 if before != totals.counted_moves(table, values, counted):
                     totals.revise(table)
-                fact.counted = totals.count(table, values, counted, silent=silent)
+                fact.counted = totals.count(table, values, counted, silent=silent, session_id=row.part.session_id)
 
     def _seen_again(self, table: str, fact: Fact, row: Row) -> bool:
         part, changed = row.part, False

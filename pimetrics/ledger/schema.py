@@ -41,6 +41,9 @@ MIGRATIONS: Final = (
     ALTER TABLE files ADD COLUMN done INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE files ADD COLUMN errors INTEGER NOT NULL DEFAULT 0;
     """,
+    """
+    CREATE TABLE births (metric TEXT, labels TEXT, at REAL NOT NULL, PRIMARY KEY (metric, labels)) WITHOUT ROWID;
+    """,
 )
 """What brings a ledger from each version to the next; a new one runs through all of them."""
 

@@ -151,6 +151,7 @@ class SqliteLedger:
         self._parts.written()
         moved, totals.moved = totals.moved, set()
         totals.newly_admitted.clear()
+        totals.newly_born.clear()
         self._late, self._overflow = dict(totals.late), dict(totals.overflow)
         self._recent |= self._pending
         while len(self._recent) > RECENT:
@@ -302,6 +303,10 @@ class SqliteLedger:
         db.executemany(_UPSERT_FACT, (self._fact_row(each, kept) for each, kept in self._pending.items()))
         db.executemany(_UPSERT_SERIES, (self._series_row(key, now) for key in totals.moved))
         db.executemany("INSERT OR IGNORE INTO labels VALUES (?, ?)", totals.newly_admitted)
+        db.executemany(
+            "INSERT OR REPLACE INTO births VALUES (?, ?, ?)",
+            ((head[0], json.dumps(head[1]), totals.births[head]) for head in totals.newly_born),
+        )
         for name, value, known in (("late", totals.late, self._late), ("overflow", totals.overflow, self._overflow)):
             if value != known:
                 db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, json.dumps(value)))
@@ -338,6 +343,8 @@ class SqliteLedger:
                 histogram.counts, histogram.total = json.loads(counts), int(amount)
         for label, value in db.execute("SELECT label, value FROM labels"):
             totals.admitted[label].add(value)
+        for metric, labels, at in db.execute("SELECT metric, labels, at FROM births"):
+            totals.births[metric, tuple(json.loads(labels))] = at
         meta = dict(db.execute("SELECT name, value FROM meta"))
         totals.late.update(json.loads(meta.get("late", "{}")))
         totals.overflow.update(json.loads(meta.get("overflow", "{}")))

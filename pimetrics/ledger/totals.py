@@ -72,6 +72,9 @@ class Totals:
         overflow: Values folded into `other`, by label.
         moved: Series that have moved; whoever writes or shows totals takes them from here and clears it.
         newly_admitted: (label, value) pairs in the same way.
+        births: When new series were first exposed (see `sinks.births`), kept here to be stored with the rest.
+        newly_born: Those of them that are not stored yet.
+        exemplars: (metric, label values) to bucket to (session id, amount), the latest of each; not stored.
     """
 
     def __init__(self) -> None:
@@ -82,10 +85,23 @@ class Totals:
         self.overflow: dict[str, int] = dict.fromkeys(OPEN_LABELS, 0)
         self.moved: set[tuple[str, Labels]] = set()
         self.newly_admitted: set[tuple[str, str]] = set()
+        self.births: dict[tuple[str, Labels], float] = {}
+        self.newly_born: set[tuple[str, Labels]] = set()
+        self.exemplars: dict[tuple[str, Labels], dict[int, tuple[str, int]]] = {}
         self._folded: dict[str, set[str]] = {name: set() for name in OPEN_LABELS}
 
-    def count(self, table: str, values: Values, counted: int, *, silent: bool = False) -> int:
-        """Move what has become final and was not counted; return the new mask. `silent`: take it as counted only."""
+    def count(
+        self, table: str, values: Values, counted: int, *, silent: bool = False, session_id: str | None = None
+    ) -> int:
+        """Move what has become final and was not counted; return the new mask.
+
+        Args:
+            table: Table of the fact.
+            values: Its columns.
+            counted: Its mask.
+            silent: Take it as counted, and move nothing.
+            session_id: Session for exemplars.
+        """
         if counted == GAVE_WAY:
             return counted
         for bit, final, moves in TALLIES.get(table, ()):
@@ -94,7 +110,7 @@ class Totals:
                 if silent:
                     continue
                 for metric, labels, amount in moves(values):
-                    self.move(metric, labels, amount)
+                    self.move(metric, labels, amount, session_id)
         return counted
 
     @staticmethod
@@ -106,7 +122,12 @@ class Totals:
         """Count a change that came after its counter had moved."""
         self.late[table] = self.late.get(table, 0) + 1
 
-    def move(self, metric: str, labels: Labels, amount: int) -> None:
+    def born(self, births: dict[tuple[str, Labels], float]) -> None:
+        """Keep when series were first exposed."""
+        self.births.update(births)
+        self.newly_born.update(births)
+
+    def move(self, metric: str, labels: Labels, amount: int, session_id: str | None = None) -> None:
         """Add to a counter or observe in a histogram."""
         family = METRICS[metric]
         labels = tuple(
@@ -119,8 +140,11 @@ class Totals:
             found = self.histograms.get(key)
             if found is None:
                 found = self.histograms[key] = Histogram(len(family.buckets))
-            found.counts[bisect_left(_BOUNDS[metric], amount)] += 1
+            bucket = bisect_left(_BOUNDS[metric], amount)
+            found.counts[bucket] += 1
             found.total += amount
+            if session_id is not None:
+                self.exemplars.setdefault(key, {})[bucket] = (session_id, amount)
         else:
             self.counters[key] = self.counters.get(key, 0) + amount
 

@@ -12,9 +12,10 @@ from typing import Final, NamedTuple, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 
 from pimetrics import __version__
-from pimetrics.names import COUNTER, HISTOGRAM, METRICS
+from pimetrics.names import COUNTER, HISTOGRAM, METRICS, exemplar_value
 from pimetrics.names import Metric as Family
 
 Labels = tuple[str, ...]
@@ -22,10 +23,17 @@ T = TypeVar("T")
 
 
 class Observed(NamedTuple):
-    """A histogram at one moment: counts by bucket (not cumulative, +Inf last) and the sum, in internal units."""
+    """A histogram at one moment.
+
+    Attributes:
+        counts: By bucket, not cumulative, +Inf last.
+        total: The sum, in internal units.
+        exemplars: Bucket to (session id, amount in internal units), the latest of each.
+    """
 
     counts: tuple[int, ...]
     total: int
+    exemplars: Mapping[int, tuple[str, int]] = {}
 
 
 class Snapshot(NamedTuple):
@@ -95,9 +103,17 @@ def _histogram(name: str, family: Family, values: Mapping[Labels, Observed]) -> 
     bounds = _BOUNDS[name]
     nothing = Observed((0,) * len(bounds), 0)
     for labels, seen in sorted(_with_zeros(family, values, nothing).items()):
-        counts = map(float, accumulate(seen.counts))
-        out.add_metric(labels, list(zip(bounds, counts, strict=True)), seen.total / family.scale)
+        buckets: list[tuple[str, float] | tuple[str, float, Exemplar]] = []
+        for index, (bound, count) in enumerate(zip(bounds, accumulate(seen.counts), strict=True)):
+            found = seen.exemplars.get(index)
+            buckets.append((bound, float(count)) if found is None else (bound, float(count), _exemplar(found, family)))
+        out.add_metric(labels, buckets, seen.total / family.scale)
     return out
+
+
+def _exemplar(found: tuple[str, int], family: Family) -> Exemplar:
+    # Cleaned and cut: the encoder raises on a long one, and then every scrape fails.
+    return Exemplar({"session_id": exemplar_value(found[0])}, found[1] / family.scale)
 
 
 def _bound(value: float) -> str:

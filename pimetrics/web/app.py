@@ -4,49 +4,54 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest as text_format
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics_format
+from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from pimetrics import __version__
-
 OPENMETRICS: Final = "application/openmetrics-text"
 OPENMETRICS_TYPE: Final = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
 TEXT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-_PAGE: Final = f"""<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>pimetrics</title></head>
-<body>
-<h1>pimetrics {__version__}</h1>
-<p>What the pi coding agent does and costs, for Prometheus.</p>
-<ul>
-<li><a href="metrics">metrics</a></li>
-<li><a href="-/healthy">healthy</a></li>
-<li><a href="-/ready">ready</a></li>
-</ul>
-</body>
-</html>
-"""
+_PAGE_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+SCRAPER_HEADER: Final = "x-prometheus-scrape-timeout-seconds"
+"""Sent by Prometheus and those that scrape like it (VictoriaMetrics, Grafana Alloy), and by nobody else."""
 
 
-def make_app(registry: CollectorRegistry, *, ready: Callable[[], bool]) -> Starlette:
+def make_app(
+    registry: CollectorRegistry,
+    *,
+    ready: Callable[[], bool],
+    for_scrapers: CollectorRegistry | None = None,
+    page: Callable[[], str] = lambda: "",
+) -> Starlette:
     """Build the application.
 
     Args:
         registry: What /metrics shows.
         ready: Whether catch-up is done.
+        for_scrapers: What /metrics shows to scrapers; by default the same.
+        page: Makes the page at /.
     """
 
     def metrics(request: Request) -> Response:
+        shown: Collector = registry
+        if for_scrapers is not None and SCRAPER_HEADER in request.headers:
+            shown = for_scrapers
         names = request.query_params.getlist("name[]")
-        shown = registry.restricted_registry(names) if names else registry
+        if names:
+            shown = cast("CollectorRegistry", shown).restricted_registry(names)
         if wants_openmetrics(request.headers.get("accept", "")):
             body, content_type = openmetrics_format(shown), OPENMETRICS_TYPE
         else:
@@ -65,15 +70,15 @@ def make_app(registry: CollectorRegistry, *, ready: Callable[[], bool]) -> Starl
             return PlainTextResponse("pimetrics is ready\n")
         return PlainTextResponse("pimetrics is catching up; see pimetrics_source_lag_bytes\n", status_code=503)
 
-    def page(_request: Request) -> Response:
-        return HTMLResponse(_PAGE)
+    def front(_request: Request) -> Response:
+        return HTMLResponse(page(), headers=_PAGE_HEADERS)
 
     return Starlette(
         routes=[
             Route("/metrics", metrics),
             Route("/-/healthy", healthy),
             Route("/-/ready", is_ready),
-            Route("/", page),
+            Route("/", front),
         ]
     )
 
