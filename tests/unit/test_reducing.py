@@ -148,7 +148,8 @@ def test_two_joined_sources_are_two_sessions() -> None:
 def test_an_abandoned_branch_was_paid() -> None:
     """Usage on every branch counts; `on_active_branch` tells which one the session ended on."""
     frame = {"type": "message", "timestamp": "2026-11-30T19:10:01.000Z"}
-    a = frame | {"id": "a", "parentId": None, "message": answer(1)}
-    b = frame | {"id": "b", "parentId": None, "message": answer(2)}
-    rows = read(lines(HEADER, a, b)).rows["usage"]
+    asked = frame | {"id": "r", "parentId": None, "message": {"role": "user", "timestamp": T}}
+    a = frame | {"id": "a", "parentId": "r", "message": answer(1)}
+    b = frame | {"id": "b", "parentId": "r", "message": answer(2)}
+    rows = read(lines(HEADER, asked, a, b)).rows["usage"]
     assert sorted(row["on_active_branch"] for row in rows) == [False, True]
