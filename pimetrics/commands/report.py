@@ -10,8 +10,8 @@ import click
 
 from pimetrics.api import load
 from pimetrics.commands.stdin import refuse_terminal
+from pimetrics.commands.summary import summarize
 from pimetrics.names import printable
-from pimetrics.sinks.summary import summarize
 
 
 @click.command()
