@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from pimetrics.errors import StateFullError, StateLostError
 from pimetrics.exporter import Exporter, LiveLedger
-from pimetrics.ledger.marks import Mark
+from pimetrics.marks import Mark
 from pimetrics.names import printable
 from pimetrics.notices import Notices
 from pimetrics.pipeline import Source

@@ -13,15 +13,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
-from pimetrics.ledger.marks import Mark
 from pimetrics.ledger.memory import MemoryLedger
 from pimetrics.ledger.totals import Totals
+from pimetrics.marks import Mark
 from pimetrics.names import METRICS, label_value
 from pimetrics.pipeline import Pipeline, Source
 from pimetrics.rows import Row
 from pimetrics.sinks.births import HOLD_SECONDS, Births, head_of
 from pimetrics.sinks.live import IDLE_SECONDS, Doing, Live
-from pimetrics.sinks.metrics import Labels, Observed, Snapshot
+from pimetrics.snapshots import Labels, Observed, Snapshot
 
 T = TypeVar("T")
 

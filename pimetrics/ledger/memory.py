@@ -8,8 +8,8 @@ from typing import Any
 from pimetrics import keys
 from pimetrics.keys import Key
 from pimetrics.ledger.facts import Fact, Facts
-from pimetrics.ledger.marks import Mark
 from pimetrics.ledger.totals import Labels, Totals
+from pimetrics.marks import Mark
 from pimetrics.rows import COLUMNS, Row
 
 

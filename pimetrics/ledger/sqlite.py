@@ -21,10 +21,10 @@ from typing import Any, Final, NamedTuple
 from pimetrics import keys
 from pimetrics.keys import Key
 from pimetrics.ledger.facts import Fact, Facts
-from pimetrics.ledger.marks import Mark
 from pimetrics.ledger.parts import Parts, dumped, loaded
 from pimetrics.ledger.schema import failure, open_state
 from pimetrics.ledger.totals import Histogram, Labels, Totals
+from pimetrics.marks import Mark
 from pimetrics.rows import COLUMNS, Row
 
 TABLE_IDS: Final = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate, product
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -17,39 +17,9 @@ from prometheus_client.samples import Exemplar
 from pimetrics import __version__
 from pimetrics.names import COUNTER, HISTOGRAM, METRICS, exemplar_value
 from pimetrics.names import Metric as Family
+from pimetrics.snapshots import Labels, Observed, Snapshot
 
-Labels = tuple[str, ...]
 T = TypeVar("T")
-
-
-class Observed(NamedTuple):
-    """A histogram at one moment.
-
-    Attributes:
-        counts: By bucket, not cumulative, +Inf last.
-        total: The sum, in internal units.
-        exemplars: Bucket to (session id, amount in internal units), the latest of each.
-    """
-
-    counts: tuple[int, ...]
-    total: int
-    exemplars: Mapping[int, tuple[str, int]] = {}
-
-
-class Snapshot(NamedTuple):
-    """Everything that a scrape shows, at one moment.
-
-    Attributes:
-        counters: By metric, label values to amount in internal units.
-        histograms: The same for histograms.
-        gauges: By metric, label values to value.
-        ready: Whether catch-up is done; before that only `pimetrics_*` is shown, so that history is never a ramp.
-    """
-
-    counters: Mapping[str, Mapping[Labels, int]]
-    histograms: Mapping[str, Mapping[Labels, Observed]]
-    gauges: Mapping[str, Mapping[Labels, float]]
-    ready: bool = True
 
 
 class PiCollector(Collector):

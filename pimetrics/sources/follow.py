@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pimetrics.errors import SourceError
-from pimetrics.ledger.marks import Mark
+from pimetrics.marks import Mark
 from pimetrics.sources.compressed import read_chunks
 from pimetrics.sources.fingerprint import NOTHING, Fingerprint, extend, take
 from pimetrics.sources.folders import Folders

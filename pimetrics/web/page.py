@@ -9,7 +9,7 @@ from typing import Final
 
 from pimetrics import __version__
 from pimetrics.names import PICO, printable
-from pimetrics.sinks.metrics import Snapshot
+from pimetrics.snapshots import Snapshot
 
 _SHOWN: Final = 20
 """Rows of a table; the rest is in /metrics."""

@@ -14,7 +14,7 @@ import pimetrics
 
 ROOT = Path(pimetrics.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-VOCABULARY = {"records", "events", "rows", "names", "errors", "keys", "stamping", "places"}
+VOCABULARY = {"records", "events", "rows", "names", "errors", "keys", "stamping", "places", "marks", "snapshots"}
 STAGES = {"framing", "decoding", "reducing", "ledger", "sources", "sinks", "web"}
 
 
