@@ -238,9 +238,9 @@ class Daemon:
             if self._ledger is not None:
                 self._ledger.close()
                 self._ledger = None
-                self._put_aside()
-                with self._writing():
-                    self._open()
+            self._put_aside()
+            with self._writing():
+                self._open()
             return
         if self._retry_at is not None and self._ledger is not None:
             self._retry_at = None

@@ -159,7 +159,8 @@ class Tools:
         return opened
 
     def _give(self, ended: _Ended) -> None:
-        if ended.opened.answer is None and not self._scene.is_file:
+        # Where no message at all came before, none was lost: the call has no answer.
+        if ended.opened.answer is None and not self._scene.is_file and self._scene.here.anchor is not None:
             self._orphans.append(ended)
         else:
             self._row(ended)

@@ -224,7 +224,8 @@ class Follower:
         if file is None:
             file = self._files[info.st_dev, info.st_ino] = Followed(path, info)
             unchanged = self._restore(file) and wall - info.st_mtime >= self._fresh
-            file.changed = now - max(60.0, wall - max(info.st_mtime, info.st_ctime))
+            age = wall - max(info.st_mtime, info.st_ctime)
+            file.changed = now - (0.0 if self._polled else max(0.0, age))
             self._by_path[path] = file
             if unchanged:
                 self._schedule.again(file, now)
