@@ -42,13 +42,13 @@ _BY = (
 @click.option("--csv", "as_csv", is_flag=True, help="Print one view as CSV (by day, unless --by or --top says which).")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a line was rejected.")
 def command(
+    *,
     paths: tuple[str, ...],
     by: tuple[str, ...],
     top: int | None,
     since: str | None,
     until: str | None,
     timezone: str | None,
-    *,
     as_json: bool,
     as_csv: bool,
     strict: bool,
@@ -85,19 +85,19 @@ def command(
         json.dump(summary | more, sys.stdout, indent=2, allow_nan=False)
         print()
     else:
-        _show(selected, summary, by, top, within, zone)
+        _show(selected, summary, zone, within, by=by, top=top)
     if strict and summary["rejects"]["total"]:
         sys.exit(1)
 
 
 def _show(
-    ledger: Facts, summary: dict[str, Any], by: tuple[str, ...], top: int | None, within: Range, zone: Zone
+    ledger: Facts, summary: dict[str, Any], zone: Zone, within: Range, *, by: tuple[str, ...], top: int | None
 ) -> None:
     from rich.console import Console  # noqa: PLC0415  --json and --csv do without it
 
     from pimetrics.sinks.pages import Page  # noqa: PLC0415
 
-    page = Page(Console(highlight=False), ledger, zone)
+    page = Page(Console(highlight=False, markup=False, emoji=False), ledger, zone)
     page.headline(summary)
     for view in by:
         page.view(view)

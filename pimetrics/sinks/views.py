@@ -195,17 +195,15 @@ class View:
     counts: tuple[str, ...] = ("sessions", *COUNTS)
 
 
-_OF_MODELS: Final = {
-    "tables": ("usage", "messages"),
-    "counts": ("requests", "errors", "aborted", "without_usage", "retries"),
-}
+_OF_MODELS: Final = ("usage", "messages")
+_COUNTS_OF_MODELS: Final = ("requests", "errors", "aborted", "without_usage", "retries")
 
 VIEWS: Final[dict[str, View]] = {
     "day": View(("day",), _day, by_time=True),
     "week": View(("week",), _week, by_time=True),
     "month": View(("month",), _month, by_time=True),
-    "model": View(("provider", "model"), lambda _: lambda v, _: _model(v), **_OF_MODELS),
-    "provider": View(("provider",), lambda _: lambda v, _: _model(v)[:1], **_OF_MODELS),
+    "model": View(("provider", "model"), lambda _: lambda v, _: _model(v), tables=_OF_MODELS, counts=_COUNTS_OF_MODELS),
+    "provider": View(("provider",), lambda _: lambda v, _: _model(v)[:1], tables=_OF_MODELS, counts=_COUNTS_OF_MODELS),
     "session": View(("session_id", "project"), lambda _: lambda _, part: (part.session_id, part.cwd)),
     "project": View(("project",), lambda _: lambda _, part: (part.cwd,)),
     "operation": View(("operation",), lambda _: lambda v, _: (v["operation"],), tables=("usage",), counts=()),
