@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from pimetrics.api import load
+from pimetrics.commands.output import escape_what_cannot_be_printed
 from pimetrics.commands.progress import watched
 from pimetrics.commands.stdin import refuse_terminal
 from pimetrics.errors import WrongUseError
@@ -69,7 +70,7 @@ def command(
     ledger, pipeline = load(paths, watch=watched)
     selected = ledger if within.is_open else Selected(ledger, within)
     summary = summarize(selected, pipeline.stats)
-    _escape_what_cannot_be_printed()
+    escape_what_cannot_be_printed()
     if as_csv:
         view = "top" if top else by[0] if by else "day"
         found = top_as_rows(top_rows(selected, top, zone)) if top else rows(selected, view, zone)
@@ -114,10 +115,3 @@ def _show(
             f"pimetrics: {summary['rejects']['total']} lines gave no record ({reasons}); pimetrics doctor says where",
             file=sys.stderr,
         )
-
-
-def _escape_what_cannot_be_printed() -> None:
-    """A name may hold what the encoding of standard output lacks; that must not end the report."""
-    reconfigure = getattr(sys.stdout, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="backslashreplace")

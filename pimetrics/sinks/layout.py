@@ -23,6 +23,9 @@ _GAP: Final = 2
 _SHORTEST_NAME: Final = 18
 """A name is cut to no less than this while a column can still be left out instead."""
 
+_LONGEST_NAME: Final = 40
+"""In a pipe, where names are not cut, a longer one makes its line longer and does not cost columns."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -102,7 +105,8 @@ def show(
         i for i, column in enumerate(columns) if column.rank == 0 or any(row[i].text not in {"-", ""} for row in every)
     ]
     short = False
-    while _least(kept, columns, every, short=short) > console.width:
+    longest = _SHORTEST_NAME if console.is_terminal else _LONGEST_NAME
+    while _least(kept, columns, every, longest, short=short) > console.width:
         droppable = [i for i in kept if columns[i].rank]
         if not short:
             short = True
@@ -126,6 +130,7 @@ def show(
         _print(console, Text(" " * _GAP).join(padded))
 
     rule = Text(("-" if console.options.ascii_only else "─") * (sum(widths) + _GAP * (len(kept) - 1)), style="dim")
+    console.print()
     _print(console, Text(title, style="bold"))
     line(Text(each, style="bold") for each in titles)
     _print(console, rule)
@@ -147,14 +152,14 @@ def _print(console: Console, line: Text) -> None:
     console.print(line, no_wrap=True, crop=False, overflow="ignore", soft_wrap=True)
 
 
-def _least(kept: list[int], columns: Sequence[Column], rows: Iterable[Row], *, short: bool) -> int:
+def _least(kept: list[int], columns: Sequence[Column], rows: Iterable[Row], longest: int, *, short: bool) -> int:
     """Return the width that a table needs when its names are cut."""
     widths = {i: cell_len(columns[i].title) for i in kept}
     for row in rows:
         for i in kept:
             cell = row[i]
             width = cell_len(cell.short if short else cell.text)
-            widths[i] = max(widths[i], min(width, _SHORTEST_NAME) if cell.is_name else width)
+            widths[i] = max(widths[i], min(width, longest) if cell.is_name else width)
     return sum(widths.values()) + _GAP * (len(kept) - 1)
 
 

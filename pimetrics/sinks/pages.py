@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from rich.console import Console
-from rich.text import Text
 
 from pimetrics.ledger.totals import pico
 from pimetrics.names import UNKNOWN, printable
 from pimetrics.sinks import top, views, wording
-from pimetrics.sinks.layout import Cell, Column, Row, name, note, show, words
+from pimetrics.sinks.layout import Cell, Column, Row, facts, name, note, show, words
 from pimetrics.sinks.selection import Facts, Range, Selected, Zone, iso
 from pimetrics.sinks.views import VIEWS, Group
 
@@ -62,9 +61,7 @@ class Page:
         lines.append(("Tokens", _tokens(everything), ""))
         lines.append(("Work", _work(summary, everything), ""))
         lines += [line for line in (_unfinished(summary), _waste(everything), _gaps(summary, everything)) if line]
-        for title, text, style in lines:
-            self._console.print(Text(f"{title:<24}", style="dim") + Text(text, style=style), soft_wrap=True)
-        self._console.print()
+        facts(self._console, lines)
 
     def overview(self) -> None:
         """Show the tables that most people want, ten rows of each at most."""
@@ -109,7 +106,7 @@ class Page:
         show(
             self._console,
             _TITLES[by],
-            [*heads, *_GROUP_COLUMNS],
+            [*heads, *(_of_sessions(each) if with_tools else each for each in _GROUP_COLUMNS)],
             [[*cells, *_figures(group, digits, with_tools=with_tools, has_work=has_work)] for cells, group in rows],
             [*blank, *_figures(total, digits, with_tools=with_tools, has_work=has_work)] if len(rows) > 1 else None,
         )
@@ -295,6 +292,11 @@ _TOP_COLUMNS: Final = [
 ]  # fmt: skip
 
 
+def _of_sessions(column: Column) -> Column:
+    """Per session and per operation the cost holds what tools reported."""
+    return Column("of it by tools", column.rank) if column.title == "by tools" else column
+
+
 def _figures(group: Group, digits: int, *, with_tools: bool, has_work: bool) -> list[Cell]:
     counts, t = group.counts, group.all.tokens
     by_tools = group.by_tools
@@ -302,7 +304,7 @@ def _figures(group: Group, digits: int, *, with_tools: bool, has_work: bool) -> 
     no_price = group.all.no_price if with_tools else group.all.no_price - by_tools.no_price
     missing = wording.NOTHING
     return [
-        _some(len(group.sessions)) if has_work else missing,
+        _some(len(group.sessions)) if has_work and not with_tools else missing,
         _some(counts["prompts"]) if has_work else missing,
         _some(counts["requests"]),
         _some(counts["tool_calls"]) if has_work else missing,

@@ -101,4 +101,4 @@ def moment(iso_time: str | None) -> Cell:
     if iso_time is None:
         return Cell("time unknown", "unknown", style="dim")
     when = datetime.fromisoformat(iso_time)
-    return Cell(f"{when:%Y-%m-%d %H:%M}", f"{when:%m-%d %H:%M}")
+    return Cell(f"{when:%Y-%m-%d %H:%M}", f"{when:%Y-%m-%d %H:%M}")
