@@ -43,7 +43,8 @@ class Examined:
         records: Whole records in it.
         size: Bytes, decompressed.
         rejects: Lines that gave no record.
-        unknown: Things of kinds that this version does not know, by kind.
+        unknown: Things that this version does not know, by kind.
+        unknown_types: Names of the record types among them, as far as they stand first in their record.
         clock: Oddities of its clock, by what is odd.
         unreadable: Why it cannot be read; None when it can.
         copy_of: A file before it with the same content.
@@ -58,6 +59,7 @@ class Examined:
     size: int = 0
     rejects: list[Reject] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
+    unknown_types: set[str] = field(default_factory=set)
     clock: Counter[str] = field(default_factory=Counter)
     unreadable: str | None = None
     copy_of: str | None = None
@@ -154,6 +156,7 @@ def _examine(each: Examined, chunks: Iterable[bytes], ledger: MemoryLedger, now_
     stats = pipeline.stats
     each.records = sum(stats.records.values())
     each.unknown = stats.unknown
+    each.unknown_types = marks.unknown_types
     each.kind = kind_of(stats.records, len(each.rejects))
     if each.kind not in {EMPTY, FOREIGN, HEADER_ONLY}:
         each.versions = marks.versions

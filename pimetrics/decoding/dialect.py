@@ -14,6 +14,8 @@ import re
 from collections import Counter
 from typing import Final
 
+from pimetrics.names import RECORD_TYPES
+
 Version = tuple[int, ...]
 
 HEAD_BYTES: Final = 2048
@@ -43,7 +45,8 @@ _SINCE: Final[dict[str, Version]] = {
 _UNTIL: Final[dict[str, Version]] = {"auto_compaction_start": (0, 63, 0), "auto_compaction_end": (0, 63, 0)}
 """Record type to the last version that writes it."""
 
-_TYPE: Final = re.compile(rb'"type":"([a-z_]{1,40})"')
+_MOST_TYPES: Final = 20
+_TYPE: Final = re.compile(rb'"type":"([A-Za-z0-9_.-]{1,60})"')
 _COST: Final = re.compile(rb'"total":(?!0[,}])[0-9.e+-]+\}')
 _SYSTEM: Final = re.compile(rb'"message":\{"role":"system"')
 _ANSWER: Final = re.compile(rb'"message":\{"role":"assistant"')
@@ -56,11 +59,15 @@ class Marks:
         self._since: Version = (0,)
         self._until: Version | None = None
         self._updates: Counter[str] = Counter()
+        self.unknown_types: set[str] = set()
+        """Record types outside pi's vocabulary, the first twenty."""
 
     def feed(self, head: bytes, tail: bytes) -> None:
         """Look at one line: its first `HEAD_BYTES` and last `TAIL_BYTES` (they may overlap)."""
         found = _TYPE.search(head[:200])
         kind = found[1].decode() if found else ""
+        if found and found.start() == 1 and kind not in RECORD_TYPES and len(self.unknown_types) < _MOST_TYPES:
+            self.unknown_types.add(kind)
         if kind in _SINCE:
             self._from(_SINCE[kind])
         elif kind in _UNTIL:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ def as_dict(result: Examination, folders: Sequence[tuple[Path, str]]) -> dict[st
                 "sessions": sorted(each.sessions),
                 "rejects": [{"line_number": reject.line, "reason": reject.reason} for reject in each.rejects],
                 "unknown": dict(sorted(each.unknown.items())),
+                "unknown_types": sorted(each.unknown_types),
                 "clock": dict(sorted(each.clock.items())),
                 "unreadable": each.unreadable,
                 "copy_of": each.copy_of,
@@ -60,8 +61,8 @@ class Diagnosis:
         """Say everything: where, what, what is wrong, what is worth knowing, and the verdict."""
         self._folders(folders)
         self._files()
-        wrong = self._wrong()
-        self._list("Wrong", wrong, "red")
+        for title, lines in self._wrong():
+            self._list(title, lines, "red")
         self._list("Worth knowing", self._notes(), "yellow")
         verdict = "Nothing is wrong." if not self._result.is_wrong else "Something is wrong, see above."
         if not self._result.files:
@@ -105,18 +106,32 @@ class Diagnosis:
             ]
             show(self._console, "Files", [*columns, Column("size", 2)], rows, total)
 
-    def _wrong(self) -> list[str]:
-        found = []
-        for each in self._result.files:
-            path = printable(each.path)
-            if each.unreadable:
-                found.append(printable(each.unreadable))
-            elif each.kind == FOREIGN:
-                found.append(f"{path}: not one record of pi in it ({each.records:,} others); move it elsewhere")
-                continue
-            found += [f"{path}:{reject.line}: {_REASONS.get(reject.reason, reject.reason)}" for reject in each.rejects]
-            found += [f"{path}: {number:,} {what}" for what, number in sorted(each.clock.items())]
-        return found
+    def _wrong(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield findings by their sort."""
+        files = self._result.files
+        readable = [each for each in files if not each.unreadable]
+        ours = [each for each in readable if each.kind != FOREIGN]
+        yield "Files that cannot be read", [printable(each.unreadable) for each in files if each.unreadable]
+        yield (
+            "Lines that gave no record",
+            [
+                f"{printable(each.path)}:{reject.line}: {_REASONS.get(reject.reason, reject.reason)}"
+                for each in ours
+                for reject in each.rejects
+            ],
+        )
+        yield (
+            "Odd clocks",
+            [
+                f"{printable(each.path)}: {what}: {number:,}"
+                for each in ours
+                for what, number in sorted(each.clock.items())
+            ],
+        )
+        yield (
+            "Files without one record of pi (move them out of the folder)",
+            [printable(each.path) for each in readable if each.kind == FOREIGN],
+        )
 
     def _notes(self) -> list[str]:
         result = self._result
@@ -125,10 +140,14 @@ class Diagnosis:
         for each in result.files:
             if each.kind != FOREIGN:
                 unknown.update(each.unknown)
+        types: Counter[str] = Counter()
+        for each in result.files:
+            types.update(each.unknown_types if each.kind != FOREIGN else {})
         if unknown:
-            kinds = ", ".join(f"{number:,} {kind.replace('_', ' ')}" for kind, number in sorted(unknown.items()))
-            holders = [each.path for each in result.files if each.unknown and each.kind != FOREIGN]
-            notes.append(f"unknown to this version of pimetrics: {kinds} (first in {printable(holders[0])})")
+            kinds = ", ".join(f"{kind.replace('_', ' ')} {number:,}" for kind, number in sorted(unknown.items()))
+            holder = next(each.path for each in result.files if each.unknown and each.kind != FOREIGN)
+            named = f"; record types {', '.join(printable(each) for each in sorted(types))}" if types else ""
+            notes.append(f"unknown to this version of pimetrics: {kinds}{named} (first in {printable(holder)})")
         notes += [
             f"{printable(each.path)} is a copy of {printable(each.copy_of)}; what both hold counts once"
             for each in result.files
@@ -136,23 +155,23 @@ class Diagnosis:
         ]
         if result.shared:
             notes.append(
-                f"{len(result.shared):,} sessions stand in several files (stream and session file, or two processes with "
-                f"one id): {result.repeated:,} usage rows were met again and count once"
+                "sessions in several files (stream and session file, or two processes with one id): "
+                f"{len(result.shared):,}; usage rows met again, which count once: {result.repeated:,}"
             )
         notes += [
-            f"{printable(each.path)} was written by several versions of pi ({each.versions})"
+            f"{printable(each.path)} was written by {each.versions.replace('several,', 'several versions of pi,')}"
             for each in result.files
-            if each.dialect == "several" or each.versions.startswith("several")
+            if each.versions.startswith("several")
         ]
         if result.tool_cost_usd and result.child_sessions:
             cost = wording.usd(pico(result.tool_cost_usd))
             notes.append(
-                f"tools reported {cost}, and {result.child_sessions:,} sessions have a parent: the same spending may "
-                "stand in both, so report shows what tools reported beside the cost"
+                f"tools reported {cost}, and sessions with a parent are there ({result.child_sessions:,}): the same "
+                "spending may stand in both, so report shows what tools reported beside the cost"
             )
         headers = sum(each.kind == HEADER_ONLY for each in result.files)
         if headers:
-            notes.append(f"{headers:,} files hold only a session header: nothing was asked yet")
+            notes.append(f"files with a session header only, in which nothing was asked yet: {headers:,}")
         return notes
 
     def _list(self, title: str, lines: list[str], style: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Final
 
 from rich.cells import cell_len
@@ -20,7 +21,7 @@ from pimetrics.names import MAX_LABEL_CHARS, printable
 _GAP: Final = 2
 """Blanks between two columns."""
 
-_SHORTEST_NAME: Final = 18
+_SHORTEST_NAME: Final = 26
 """A name is cut to no less than this while a column can still be left out instead."""
 
 _LONGEST_NAME: Final = 40
@@ -138,7 +139,16 @@ def show(
         if row is total:
             _print(console, rule)
         line(Text(text, style="bold" if row is total else row[i].style) for i, text in zip(kept, found, strict=True))
-    console.print()
+
+
+def facts(console: Console, lines: Sequence[tuple[str, str, str]]) -> None:
+    """Print (title, text, style) lines; on a terminal a long text goes on below its own beginning."""
+    indent = max(len(title) for title, _, _ in lines) + _GAP
+    for title, text, style in lines:
+        parts = wrap(text, max(20, console.width - indent)) if console.is_terminal else [text]
+        for at, part in enumerate(parts or [""]):
+            head = Text(f"{'' if at else title:<{indent}}", style="dim")
+            _print(console, head + Text(part, style=style))
 
 
 def note(console: Console, text: str) -> None:

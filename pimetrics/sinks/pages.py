@@ -56,7 +56,8 @@ class Page:
             everything.backoff += part.backoff
         lines = [("Cost as reported by pi", _headline_cost(everything), "bold")]
         if everything.by_tools.rows:
-            reported = wording.money(everything.by_tools.cost_pico, no_price=everything.by_tools.no_price).text
+            digits = wording.decimals([everything.headline_pico])
+            reported = wording.money(everything.by_tools.cost_pico, digits, no_price=everything.by_tools.no_price).text
             lines.append(("Reported by tools", f"{reported} (may repeat sub-agent sessions)", ""))
         lines.append(("Tokens", _tokens(everything), ""))
         lines.append(("Work", _work(summary, everything), ""))
@@ -231,6 +232,7 @@ class Page:
         """Explain the + after an amount, when one is there."""
         found = views.total(views.groups(self._ledger, VIEWS["operation"], self._zone))
         if found.all.no_price and found.all.cost_pico:
+            self._console.print()
             self._note("$1.00+ and unpriced: pi knows no price for some of it, so the true cost is higher.")
 
     def range(self, within: Range, selected: Selected) -> None:
@@ -265,7 +267,7 @@ _GROUP_COLUMNS: Final = [
     Column("tokens", 0),
     Column("cache hits", 3),
     Column("unfinished", 9),
-    Column("by tools", 1),
+    Column("by tools", 3),
     Column("cost", 0),
 ]
 _SESSION_COLUMNS: Final = [Column("started", 1), Column("session"), Column("project", 2), Column("name", 11)]

@@ -19,9 +19,9 @@ def count(number: int | None) -> Cell:
 
 
 def compact(number: float) -> str:
-    """Show a number with three digits and K, M, G, T."""
-    if abs(number) < 1000:
-        return f"{number:.0f}"
+    """Show a number with three digits and K, M, G, T; up to 9,999 that would save nothing."""
+    if abs(number) < 9999.5:
+        return f"{number:,.0f}"
     for unit in "KMGT":
         number /= 1000
         if abs(number) < 999.5 or unit == "T":
