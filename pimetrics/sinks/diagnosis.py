@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
-from rich.text import Text
 
 from pimetrics.decoding.dialect import FOREIGN, HEADER_ONLY
 from pimetrics.examination import Examination, Examined
 from pimetrics.ledger.totals import pico
 from pimetrics.names import printable
 from pimetrics.sinks import wording
-from pimetrics.sinks.layout import Column, Row, name, show, words
+from pimetrics.sinks.layout import Column, Row, name, paragraph, show, words
 
 _MOST_LINES: Final = 20
 """Findings of one sort that are shown to people; `--json` has all."""
@@ -68,7 +67,7 @@ class Diagnosis:
         if not self._result.files:
             verdict = "There is nothing to read: run pi once, or name a file or folder."
         self._console.print()
-        self._line(verdict, "bold")
+        paragraph(self._console, verdict, "bold")
 
     def _folders(self, folders: Sequence[tuple[Path, str]]) -> None:
         rows: list[Row] = [
@@ -178,15 +177,11 @@ class Diagnosis:
         if not lines:
             return
         self._console.print()
-        self._line(title, f"bold {style}")
+        paragraph(self._console, title, f"bold {style}")
         for line in lines[:_MOST_LINES]:
-            self._line(f"  {line}")
+            paragraph(self._console, line, indent="  ")
         if len(lines) > _MOST_LINES:
-            self._line(f"  {len(lines) - _MOST_LINES:,} more with --json", "dim")
-
-    def _line(self, text: str, style: str = "") -> None:
-        # A path is never cut or broken, so it can be copied; the terminal wraps the line.
-        self._console.print(Text(text, style=style), soft_wrap=True)
+            paragraph(self._console, f"{len(lines) - _MOST_LINES:,} more with --json", "dim", indent="  ")
 
 
 _REASONS: Final = {

@@ -22,7 +22,7 @@ _GAP: Final = 2
 """Blanks between two columns."""
 
 _SHORTEST_NAME: Final = 26
-"""A name is cut to no less than this while a column can still be left out instead."""
+"""A name is cut to no less than this (see `Column.least`) while a column can still be left out instead."""
 
 _LONGEST_NAME: Final = 40
 """In a pipe, where names are not cut, a longer one makes its line longer and does not cost columns."""
@@ -52,10 +52,12 @@ class Column:
     Attributes:
         title: Its heading.
         rank: 0 always stays; the highest goes first where there is no room.
+        least: To how many cells its names may be cut before a column goes instead.
     """
 
     title: str
     rank: int = 0
+    least: int = _SHORTEST_NAME
 
 
 Row = Sequence[Cell]
@@ -106,8 +108,7 @@ def show(
         i for i, column in enumerate(columns) if column.rank == 0 or any(row[i].text not in {"-", ""} for row in every)
     ]
     short = False
-    longest = _SHORTEST_NAME if console.is_terminal else _LONGEST_NAME
-    while _least(kept, columns, every, longest, short=short) > console.width:
+    while _least(kept, columns, every, short=short, cuts=console.is_terminal) > console.width:
         droppable = [i for i in kept if columns[i].rank]
         if not short:
             short = True
@@ -151,9 +152,14 @@ def facts(console: Console, lines: Sequence[tuple[str, str, str]]) -> None:
             _print(console, head + Text(part, style=style))
 
 
-def note(console: Console, text: str) -> None:
-    """Print a line that explains a table; it may be wrapped on a terminal."""
-    console.print(Text(text, style="dim"), soft_wrap=not console.is_terminal)
+def paragraph(console: Console, text: str, style: str = "", indent: str = "") -> None:
+    """Print a text with a paragraph's indent; a terminal breaks it between words, never inside a path."""
+    parts = [text]
+    if console.is_terminal:
+        width = max(20, console.width - len(indent))
+        parts = wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    for part in parts:
+        _print(console, Text(f"{indent}{part}", style=style))
 
 
 def _print(console: Console, line: Text) -> None:
@@ -162,14 +168,16 @@ def _print(console: Console, line: Text) -> None:
     console.print(line, no_wrap=True, crop=False, overflow="ignore", soft_wrap=True)
 
 
-def _least(kept: list[int], columns: Sequence[Column], rows: Iterable[Row], longest: int, *, short: bool) -> int:
+def _least(kept: list[int], columns: Sequence[Column], rows: Iterable[Row], *, short: bool, cuts: bool) -> int:
     """Return the width that a table needs when its names are cut."""
     widths = {i: cell_len(columns[i].title) for i in kept}
     for row in rows:
         for i in kept:
             cell = row[i]
             width = cell_len(cell.short if short else cell.text)
-            widths[i] = max(widths[i], min(width, longest) if cell.is_name else width)
+            widths[i] = max(
+                widths[i], min(width, columns[i].least if cuts else _LONGEST_NAME) if cell.is_name else width
+            )
     return sum(widths.values()) + _GAP * (len(kept) - 1)
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from pimetrics.ledger.totals import pico
 from pimetrics.names import UNKNOWN, printable
 from pimetrics.sinks import top, views, wording
-from pimetrics.sinks.layout import Cell, Column, Row, facts, name, note, show, words
+from pimetrics.sinks.layout import Cell, Column, Row, facts, name, paragraph, show, words
 from pimetrics.sinks.selection import Facts, Range, Selected, Zone, iso
 from pimetrics.sinks.views import VIEWS, Group
 
@@ -48,12 +48,7 @@ class Page:
 
     def headline(self, summary: dict[str, Any]) -> None:
         """Say what it cost, in two lines, and what was done for it."""
-        everything = views.total(views.groups(self._ledger, VIEWS["operation"], self._zone))
-        for part in views.groups(self._ledger, VIEWS["month"], self._zone):
-            everything.counts.update(part.counts)
-            everything.sessions |= part.sessions
-            everything.wasted.join(part.wasted)
-            everything.backoff += part.backoff
+        everything = views.total(views.groups(self._ledger, VIEWS["project"], self._zone))
         lines = [("Cost as reported by pi", _headline_cost(everything), "bold")]
         if everything.by_tools.rows:
             digits = wording.decimals([everything.headline_pico])
@@ -249,7 +244,7 @@ class Page:
             self._note(f"{found - most} more with --by {by}")
 
     def _note(self, text: str) -> None:
-        note(self._console, text)
+        paragraph(self._console, text, "dim")
 
 
 _GROUP_COLUMNS: Final = [
@@ -270,7 +265,12 @@ _GROUP_COLUMNS: Final = [
     Column("by tools", 3),
     Column("cost", 0),
 ]
-_SESSION_COLUMNS: Final = [Column("started", 1), Column("session"), Column("project", 2), Column("name", 11)]
+_SESSION_COLUMNS: Final = [
+    Column("started", 1),
+    Column("session", least=17),
+    Column("project", 2, least=20),
+    Column("name", 11),
+]
 _TOOL_COLUMNS: Final = [
     Column("tool"), Column("calls"), Column("errors", 1), Column("aborted", 5), Column("unfinished", 4),
     Column("p50", 2), Column("p95", 1), Column("max", 3), Column("total time", 6), Column("arguments", 8),
@@ -280,16 +280,16 @@ _ERROR_COLUMNS: Final = [
     Column("error"), Column("answers"), Column("tokens", 2), Column("cost"), Column("retries"), Column("waited", 1),
 ]  # fmt: skip
 _COMPACTION_COLUMNS: Final = [
-    Column("time"), Column("session", 2), Column("reason", 1), Column("outcome"), Column("before"), Column("after"),
-    Column("time taken", 3), Column("cost"),
+    Column("time"), Column("session", 2, least=17), Column("reason", 1), Column("outcome"), Column("before"),
+    Column("after"), Column("time taken", 3), Column("cost"),
 ]  # fmt: skip
 _REASON_COLUMNS: Final = [
     Column("reason"), Column("outcome"), Column("count"), Column("before"), Column("after"), Column("time taken", 1),
     Column("cost"),
 ]  # fmt: skip
 _TOP_COLUMNS: Final = [
-    Column("when"), Column("session", 5), Column("project", 2), Column("outcome", 7), Column("took", 4),
-    Column("turns", 3), Column("models", 6), Column("tools", 1), Column("tool errors", 9), Column("results", 8),
+    Column("when"), Column("session", 5, least=17), Column("project", 2, least=20), Column("outcome", 7),
+    Column("took", 4), Column("turns", 3), Column("models", 6), Column("tools", 1), Column("tool errors", 9), Column("results", 8),
     Column("retries", 9), Column("compactions", 9), Column("tokens"), Column("cache hits", 8), Column("cost"),
 ]  # fmt: skip
 

@@ -40,7 +40,7 @@ def test_what_since_understands(text, since):
 @pytest.mark.parametrize("text", ["yesteryear", "2026-13-01", "25:00", "", "7", "9999-12-31", "-1d"])
 def test_what_cannot_be_read_is_wrong_use(text):
     """One sentence that names the option and shows what to write."""
-    with pytest.raises(WrongUseError, match="--until .*is no date or time; write 2026-10-25"):
+    with pytest.raises(WrongUseError, match=r"--until .*is no date or time; write 2026-10-25"):
         parse_range(None, text, BERLIN, NOW)
 
 
