@@ -11,7 +11,7 @@ import click
 from pimetrics.commands.output import escape_what_cannot_be_printed
 from pimetrics.commands.progress import watched
 from pimetrics.examination import examine
-from pimetrics.sinks.diagnosis import Diagnosis, as_dict
+from pimetrics.commands.diagnosis import Diagnosis, as_dict
 from pimetrics.sources.paths import chosen_dirs, default_paths, find_files
 
 

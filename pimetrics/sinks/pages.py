@@ -10,6 +10,7 @@ from rich.console import Console
 from pimetrics.ledger.totals import pico
 from pimetrics.names import UNKNOWN, printable
 from pimetrics.sinks import top, views, wording
+from pimetrics.sinks.headline import headline
 from pimetrics.sinks.layout import Cell, Column, Row, facts, name, paragraph, show, words
 from pimetrics.sinks.selection import Facts, Range, Selected, Zone, iso
 from pimetrics.sinks.views import VIEWS, Group
@@ -49,15 +50,7 @@ class Page:
     def headline(self, summary: dict[str, Any]) -> None:
         """Say what it cost, in two lines, and what was done for it."""
         everything = views.total(views.groups(self._ledger, VIEWS["project"], self._zone))
-        lines = [("Cost as reported by pi", _headline_cost(everything), "bold")]
-        if everything.by_tools.rows:
-            digits = wording.decimals([everything.headline_pico])
-            reported = wording.money(everything.by_tools.cost_pico, digits, no_price=everything.by_tools.no_price).text
-            lines.append(("Reported by tools", f"{reported} (may repeat sub-agent sessions)", ""))
-        lines.append(("Tokens", _tokens(everything), ""))
-        lines.append(("Work", _work(summary, everything), ""))
-        lines += [line for line in (_unfinished(summary), _waste(everything), _gaps(summary, everything)) if line]
-        facts(self._console, lines)
+        facts(self._console, headline(summary, everything))
 
     def overview(self) -> None:
         """Show the tables that most people want, ten rows of each at most."""
@@ -289,8 +282,8 @@ _REASON_COLUMNS: Final = [
 ]  # fmt: skip
 _TOP_COLUMNS: Final = [
     Column("when"), Column("session", 5, least=17), Column("project", 2, least=20), Column("outcome", 7),
-    Column("took", 4), Column("turns", 3), Column("models", 6), Column("tools", 1), Column("tool errors", 9), Column("results", 8),
-    Column("retries", 9), Column("compactions", 9), Column("tokens"), Column("cache hits", 8), Column("cost"),
+    Column("took", 4), Column("turns", 3), Column("models", 6), Column("tools", 1), Column("tool errors", 9),
+    Column("results", 8), Column("retries", 9), Column("compactions", 9), Column("tokens"), Column("cache hits", 8), Column("cost"),
 ]  # fmt: skip
 
 
@@ -348,73 +341,6 @@ def _session_label(ledger: Facts, zone: Zone) -> Callable[[Group], list[Cell]]:
         ]
 
     return label
-
-
-def _headline_cost(group: Group) -> str:
-    used = group.total_tokens > 0
-    no_price = group.all.no_price - group.by_tools.no_price
-    cost = wording.money(group.headline_pico, no_price=no_price, used=used).text
-    if cost == "-":
-        return "nothing was used"
-    unpriced = f", {group.unpriced:,} of {group.counts['requests']:,} requests unpriced" if group.unpriced else ""
-    return f"{cost.removesuffix('+')}{unpriced}"
-
-
-def _tokens(group: Group) -> str:
-    t = group.all.tokens
-    parts = [
-        f"{wording.compact(t[kind])} {title}"
-        for kind, title in (
-            ("input", "input"), ("output", "output"), ("cache_read", "cache read"), ("cache_write", "cache write")
-        )
-    ]  # fmt: skip
-    hits = f"; cache hit rate {wording.share(group.cache_hit_rate).text}" if t["cache_read"] or t["cache_write"] else ""
-    return f"{', '.join(parts)}{hits}"
-
-
-def _work(summary: dict[str, Any], group: Group) -> str:
-    numbers = (
-        (summary["sessions"], "session"), (summary["prompts"], "prompt"), (summary["turns"], "turn"),
-        (group.counts["tool_calls"], "tool call"), (group.counts["compactions"], "compaction"),
-    )  # fmt: skip
-    return ", ".join(_number(number, word) for number, word in numbers if number or word != "compaction")
-
-
-def _number(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
-def _unfinished(summary: dict[str, Any]) -> tuple[str, str, str] | None:
-    left = summary["unfinished"]
-    if not left["messages"]:
-        return None
-    tokens = sum(left["tokens"][kind] for kind in ("input", "output", "cache_read", "cache_write"))
-    cost = f", {wording.usd(pico(left['cost_usd']))}" if left["cost_usd"] else ""
-    said = f"that had reported {tokens:,} tokens{cost} (in no total)" if tokens else "before any usage was reported"
-    return ("Unfinished", f"{_number(left['messages'], 'answer')} cut off {said}", "")
-
-
-def _waste(group: Group) -> tuple[str, str, str] | None:
-    if not group.counts["retries"]:
-        return None
-    wasted = group.wasted
-    tokens = wasted.tokens["all"]
-    if tokens:
-        cost = wording.money(wasted.cost_pico, no_price=1).text.removesuffix("+")
-        thrown = f"{cost} and {wording.compact(tokens)} tokens thrown away"
-    else:
-        thrown = "no tokens thrown away"
-    waited = f", {wording.length(group.backoff / 1e6)} waited" if group.backoff else ""
-    return ("Retries", f"{_number(group.counts['retries'], 'attempt')}: {thrown}{waited}", "")
-
-
-def _gaps(summary: dict[str, Any], group: Group) -> tuple[str, str, str] | None:
-    parts = []
-    if without := summary["usage"]["without_usage"]:
-        parts.append(f"{without:,} of {group.counts['requests']:,} requests without usage")
-    if invalid := summary["usage"]["invalid_cost"]:
-        parts.append(f"{invalid:,} impossible costs (not added)")
-    return ("Missing", ", ".join(parts), "") if parts else None
 
 
 def _mean(numbers: list[int | None]) -> int | None:
