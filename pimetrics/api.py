@@ -57,9 +57,7 @@ def read(*paths: Input, events: bool = False) -> Tables[pl.DataFrame]:
         return tables(ledger.rows, events=events)
 
 
-def load(
-    paths: Iterable[Input], *, events: bool = False, watch: Watch | None = None
-) -> tuple[MemoryLedger, Pipeline]:
+def load(paths: Iterable[Input], *, events: bool = False, watch: Watch | None = None) -> tuple[MemoryLedger, Pipeline]:
     """Read sources into a ledger; the way of `read` and of the commands that read."""
     ledger = MemoryLedger()
     pipeline = Pipeline(ledger, events=events)

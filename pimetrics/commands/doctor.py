@@ -8,11 +8,12 @@ import time
 
 import click
 
+from pimetrics.commands.diagnosis import Diagnosis, as_dict
 from pimetrics.commands.output import escape_what_cannot_be_printed
 from pimetrics.commands.progress import watched
 from pimetrics.examination import examine
-from pimetrics.commands.diagnosis import Diagnosis, as_dict
-from pimetrics.sources.paths import chosen_dirs, default_paths, find_files
+from pimetrics.places import chosen_dirs
+from pimetrics.sources.paths import default_paths, find_files
 
 
 @click.command()

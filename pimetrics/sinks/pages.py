@@ -283,7 +283,8 @@ _REASON_COLUMNS: Final = [
 _TOP_COLUMNS: Final = [
     Column("when"), Column("session", 5, least=17), Column("project", 2, least=20), Column("outcome", 7),
     Column("took", 4), Column("turns", 3), Column("models", 6), Column("tools", 1), Column("tool errors", 9),
-    Column("results", 8), Column("retries", 9), Column("compactions", 9), Column("tokens"), Column("cache hits", 8), Column("cost"),
+    Column("results", 8), Column("retries", 9), Column("compactions", 9), Column("tokens"), Column("cache hits", 8),
+    Column("cost"),
 ]  # fmt: skip
 
 
