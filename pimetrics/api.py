@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from pimetrics.sinks.frames import Tables
 
 Input = str | os.PathLike[str] | IO[bytes]
+Sources = Iterator[tuple[str, Iterable[bytes]]]
+Watch = Callable[[Sequence[Path], Sources], Sources]
+"""Sees the files that will be read and the sources as they go by, to show progress."""
 
 
 def read(*paths: Input, events: bool = False) -> Tables[pl.DataFrame]:
@@ -54,12 +57,12 @@ def read(*paths: Input, events: bool = False) -> Tables[pl.DataFrame]:
         return tables(ledger.rows, events=events)
 
 
-def load(paths: Iterable[Input], *, events: bool = False) -> tuple[MemoryLedger, Pipeline]:
+def load(paths: Iterable[Input], *, events: bool = False, watch: Watch | None = None) -> tuple[MemoryLedger, Pipeline]:
     """Read sources into a ledger; the way of `read` and of the commands that read."""
     ledger = MemoryLedger()
     pipeline = Pipeline(ledger, events=events)
     with no_cyclic_gc():
-        for name, chunks in _sources(list(paths)):
+        for name, chunks in _sources(list(paths), watch):
             pipeline.run(name, chunks)
     return ledger, pipeline
 
@@ -74,7 +77,7 @@ def _state_among(paths: tuple[Input, ...]) -> Path | None:
     return states[0]
 
 
-def _sources(paths: list[Input]) -> Iterator[tuple[str, Iterable[bytes]]]:
+def _sources(paths: list[Input], watch: Watch | None) -> Sources:
     names: list[str | os.PathLike[str]] = []
     for path in paths:
         if isinstance(path, (str, os.PathLike)):
@@ -85,8 +88,8 @@ def _sources(paths: list[Input]) -> Iterator[tuple[str, Iterable[bytes]]]:
         else:
             yield str(getattr(path, "name", "<file>")), _read(path)
     files = find_files(names if paths else default_paths())
-    for file in files:
-        yield str(file), _file(file, forgive=len(files) > 1)
+    found = ((str(file), _file(file, forgive=len(files) > 1)) for file in files)
+    yield from watch(files, found) if watch else found
 
 
 def _file(path: Path, *, forgive: bool) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from pimetrics.errors import PimetricsError
 
 _COMMANDS = {
     "report": "What pi did and cost, as tables or JSON.",
+    "doctor": "What is found, what is read, what is wrong.",
     "serve": "Follow what pi writes and serve it to Prometheus.",
     "record": "Run pi, or read its pipe, and keep a stamped recording.",
     "demo": "Play bundled recordings into a live exporter.",

@@ -88,6 +88,8 @@ COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "usage",
         prompt_id=(STRING, "row_id of its prompt"),
         operation=(STRING, "turn, tool, compaction, branch_summary, cache_warm, other"),
+        tool=(STRING, "Tool that reported it (operation tool)"),
+        turn_id=(STRING, "row_id of the turn that called the tool (operation tool)"),
         provider=(STRING, "Provider; for work without a message the one in force"),
         model=(STRING, "Requested model; for work without a message the one in force"),
         response_model=(STRING, "Model that answered, where the provider names one"),

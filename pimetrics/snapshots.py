@@ -1,4 +1,4 @@
-"""What a request for metrics is shown: totals and gauges at one moment. Shared by the exporter, its sinks and its page."""
+"""What a request for metrics is shown: totals and gauges at one moment. The exporter makes it, sinks and page show it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Heard(Notices):
     def say(self, reason: str, text: str, path: str = "", *, level: int = 0) -> None:
         told = sum(self._by_file.values())
         super().say(reason, text, path, level=level)
-        if not path or sum(self._by_file.values()) > told and self._by_file[reason, path] <= 2:
+        if not path or (sum(self._by_file.values()) > told and self._by_file[reason, path] <= 2):
             self.lines.append((reason, text))
 
 

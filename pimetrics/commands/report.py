@@ -1,99 +1,117 @@
-"""`pimetrics report`: what pi did and cost, for people (tables) and programs (`--json`)."""
+"""`pimetrics report`: what pi did and cost, for people (tables) and programs (`--json`, `--csv`)."""
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import Any
 
 import click
 
 from pimetrics.api import load
+from pimetrics.commands.output import escape_what_cannot_be_printed
+from pimetrics.commands.progress import watched
 from pimetrics.commands.stdin import refuse_terminal
-from pimetrics.commands.summary import summarize
-from pimetrics.names import printable
+from pimetrics.errors import WrongUseError
+from pimetrics.reports.data import rows, top_as_rows, top_rows, write_csv
+from pimetrics.reports.selection import Facts, Range, Selected, Zone, parse_range
+from pimetrics.reports.summary import summarize
+
+_BY = (
+    "day", "week", "month", "model", "provider", "tool", "session", "project", "operation", "error", "compaction",
+)  # fmt: skip
 
 
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@click.option(
+    "--by",
+    "by",
+    multiple=True,
+    type=click.Choice(_BY),
+    metavar="VIEW",
+    help=f"Show one view: {', '.join(_BY)}. Repeatable.",
+)
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show the N most expensive prompts and turns.")
+@click.option(
+    "--since", metavar="WHEN", help="Leave out what came before: 2026-10-25, 2026-10-25T14:00, today, 7d, 12h."
+)
+@click.option("--until", metavar="WHEN", help="Leave out what came after; a date is included to its end.")
+@click.option("--timezone", metavar="ZONE", help="Cut days in this zone (Europe/Berlin, UTC); default: local time.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; --by and --top add to it.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print one view as CSV (by day, unless --by or --top says which).")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a line was rejected.")
-def command(paths: tuple[str, ...], *, as_json: bool, strict: bool) -> None:
+def command(
+    *,
+    paths: tuple[str, ...],
+    by: tuple[str, ...],
+    top: int | None,
+    since: str | None,
+    until: str | None,
+    timezone: str | None,
+    as_json: bool,
+    as_csv: bool,
+    strict: bool,
+) -> None:
     """Report what pi did and cost.
 
     PATH is a stream, recording, RPC output or session file, a folder, a glob pattern, or - for standard input. Without
     one: pi's session folder and the recordings folder.
+
+    Two costs stand side by side: what pi reports, and what tools reported beside it, which may repeat the sessions of
+    sub-agents. Figures of one session, prompt or turn, and all of --json and --csv, hold both.
     """
     refuse_terminal(paths)
-    ledger, pipeline = load(paths)
-    summary = summarize(ledger, pipeline.stats)
-    if as_json:
-        json.dump(summary, sys.stdout, indent=2, allow_nan=False)
+    if as_csv and (as_json or len(by) + (top is not None) > 1):
+        raise WrongUseError("--csv prints one table; give one --by, or --top, and no --json")
+    zone = Zone(timezone)
+    within = parse_range(since, until, zone, int(time.time() * 1000))
+    ledger, pipeline = load(paths, watch=watched)
+    selected = ledger if within.is_open else Selected(ledger, within)
+    summary = summarize(selected, pipeline.stats)
+    escape_what_cannot_be_printed()
+    if as_csv:
+        view = "top" if top else by[0] if by else "day"
+        found = top_as_rows(top_rows(selected, top, zone)) if top else rows(selected, view, zone)
+        write_csv(sys.stdout, view, found, zone)
+    elif as_json:
+        more: dict[str, Any] = {}
+        if isinstance(selected, Selected):
+            more["range"] = selected.described(zone)
+        if by:
+            more["by"] = {view: rows(selected, view, zone) for view in by}
+        if top:
+            more["top"] = top_rows(selected, top, zone)
+        json.dump(summary | more, sys.stdout, indent=2, allow_nan=False)
         print()
     else:
-        _show(summary)
+        _show(selected, summary, zone, within, by=by, top=top)
     if strict and summary["rejects"]["total"]:
         sys.exit(1)
 
 
-def _show(summary: dict[str, Any]) -> None:
-    from rich.console import Console  # noqa: PLC0415  --json does without it
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+def _show(
+    ledger: Facts, summary: dict[str, Any], zone: Zone, within: Range, *, by: tuple[str, ...], top: int | None
+) -> None:
+    from rich.console import Console  # noqa: PLC0415  --json and --csv do without it
 
-    console = Console()
-    usage = summary["usage"]
-    by_tools = next((o["cost_usd"] for o in usage["by_operation"] if o["operation"] == "tool"), 0.0)
-    console.print(f"Cost as reported by pi  [bold]{money(usage['cost_usd'] - by_tools)}[/bold]")
-    if by_tools:
-        console.print(f"Reported by tools       {money(by_tools)} (may repeat sub-agent sessions)")
-    console.print(
-        f"{summary['sessions']} sessions, {summary['prompts']} prompts, {summary['turns']} turns, "
-        f"{sum(t['calls'] for t in summary['tools'])} tool calls\n"
-    )
-    models = Table(title="Models", title_justify="left")
-    models.add_column("model", overflow="fold")
-    for name in ("requests", "input", "cache read", "cache write", "output", "cost"):
-        models.add_column(name, justify="right")
-    for each in usage["by_model"]:
-        t = each["tokens"]
-        unpriced = each["cost_usd"] == 0 and any(t.values())
-        models.add_row(
-            Text(printable(f"{each['provider']}/{each['model']}")),
-            *(f"{n:,}" for n in (each["requests"], t["input"], t["cache_read"], t["cache_write"], t["output"])),
-            "unpriced" if unpriced else money(each["cost_usd"]),
-        )
-    if usage["by_model"]:
-        console.print(models)
-    tools = Table(title="Tools", title_justify="left")
-    tools.add_column("tool", overflow="fold")
-    for name in ("calls", "errors", "unfinished", "p50", "p95", "max"):
-        tools.add_column(name, justify="right")
-    for each in sorted(summary["tools"], key=lambda each: -each["calls"]):
-        d = each["duration_s"] if each["duration_s"]["count"] else each["entry_duration_s"]
-        tools.add_row(
-            Text(printable(each["tool"])),
-            *(f"{n:,}" for n in (each["calls"], each["errors"], each["unfinished"])),
-            *(length(d[q]) for q in ("p50", "p95", "max")),
-        )
-    if summary["tools"]:
-        console.print(tools)
+    from pimetrics.reports.pages import Page  # noqa: PLC0415
+
+    page = Page(Console(highlight=False, markup=False, emoji=False), ledger, zone)
+    page.headline(summary)
+    for view in by:
+        page.view(view)
+    if top:
+        page.top(top)
+    if not by and not top:
+        page.overview()
+    page.legend()
+    if isinstance(ledger, Selected):
+        page.range(within, ledger)
     if summary["rejects"]["total"]:
         reasons = ", ".join(f"{n} {reason}" for reason, n in summary["rejects"]["by_reason"].items())
-        print(f"pimetrics: {summary['rejects']['total']} lines gave no record ({reasons})", file=sys.stderr)
-
-
-def money(usd: float) -> str:
-    """Show USD: two decimals above ten dollars, four below."""
-    return f"${usd:,.2f}" if abs(usd) >= 10 else f"${usd:,.4f}"
-
-
-def length(seconds: float | None) -> str:
-    """Show a duration in the unit that reads best."""
-    if seconds is None:
-        return "-"
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    return f"{int(seconds // 60)}:{int(seconds % 60):02d} min"
+        print(
+            f"pimetrics: {summary['rejects']['total']} lines gave no record ({reasons}); pimetrics doctor says where",
+            file=sys.stderr,
+        )

@@ -83,6 +83,8 @@ class Messages:
                     "time": moment.time,
                     "time_source": moment.time_source,
                     "operation": "tool",
+                    "tool": message.tool,
+                    "turn_id": None if here.answer is None else keys.row_id("turns", here.answer),
                     "provider": here.provider,
                     "model": here.model,
                     "response_model": here.response_model,

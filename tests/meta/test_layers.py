@@ -64,6 +64,12 @@ def test_vocabulary_knows_only_vocabulary(path: Path) -> None:
     assert ours(path) <= VOCABULARY
 
 
+@pytest.mark.parametrize("path", [p for p in FILES if home(p) == "reports"], ids=lambda p: p.name)
+def test_reports_stand_on_the_ledger(path: Path) -> None:
+    """Reports read facts and what was counted on the way; they know no source, no sink and no command."""
+    assert ours(path) <= VOCABULARY | {"reports", "ledger", "pipeline", "__version__"}
+
+
 @pytest.mark.parametrize("path", [p for p in FILES if home(p) in STAGES], ids=lambda p: str(p.relative_to(ROOT)))
 def test_stages_are_siblings(path: Path) -> None:
     """A stage imports vocabulary and itself; only the wiring joins stages."""

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pimetrics.ledger.memory import MemoryLedger
 from pimetrics.ledger.totals import MEASURED, is_unpriced, is_without_usage, micro, pico
 from pimetrics.names import MICRO, OPERATIONS, PICO, UNKNOWN
 from pimetrics.pipeline import Stats
+from pimetrics.reports.selection import Facts
 
 Values = dict[str, Any]
 
@@ -29,19 +29,35 @@ TOKENS: Final = {
 """Key in the report to column; the last two are parts of `output` and `cache_write`."""
 
 
+def has_no_price(v: Values) -> bool:
+    """Whether a usage row, of any operation, has tokens and no cost: no price is known, which is not free."""
+    return not v.get("cost_usd") and any(
+        v.get(name) for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+    )
+
+
 @dataclass
 class Spend:
-    """A sum over usage rows."""
+    """A sum over usage rows.
+
+    Attributes:
+        rows: How many.
+        tokens: By kind, as in `TOKENS`.
+        cost_pico: Their cost, pico-dollars.
+        no_price: How many of them have tokens and no cost.
+    """
 
     rows: int = 0
     tokens: Counter[str] = field(default_factory=Counter)
     cost_pico: int = 0
+    no_price: int = 0
 
     def add(self, v: Values) -> None:
         """Add a usage row."""
         self.rows += 1
         for key, column in TOKENS.items():
             self.tokens[key] += v.get(column) or 0
+        self.no_price += has_no_price(v)
         if v.get("cost_usd") is not None:
             self.cost_pico += pico(v["cost_usd"])
 
@@ -50,12 +66,19 @@ class Spend:
         """The cost in USD."""
         return self.cost_pico / PICO
 
+    def join(self, other: Spend) -> None:
+        """Add another sum."""
+        self.rows += other.rows
+        self.tokens.update(other.tokens)
+        self.cost_pico += other.cost_pico
+        self.no_price += other.no_price
+
     def token_counts(self) -> dict[str, int]:
         """Tokens by kind, zeros included."""
         return {key: self.tokens[key] for key in TOKENS}
 
 
-def summarize(ledger: MemoryLedger, stats: Stats) -> dict[str, Any]:
+def summarize(ledger: Facts, stats: Stats) -> dict[str, Any]:
     """Return the report as plain data: see the README for what each key means."""
     usage = [fact.values for _, fact in ledger.facts("usage")]
     messages = [fact.values for _, fact in ledger.facts("messages")]
@@ -84,7 +107,7 @@ def _counted(counts: Counter[str], by: str) -> dict[str, Any]:
     return {"total": sum(counts.values()), by: dict(sorted(counts.items()))}
 
 
-def _size(ledger: MemoryLedger, table: str) -> int:
+def _size(ledger: Facts, table: str) -> int:
     return sum(1 for _ in ledger.facts(table))
 
 

@@ -1,0 +1,1 @@
+"""What people read: facts selected, added up and laid out. Above the ledger, below the commands."""
