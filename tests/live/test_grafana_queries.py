@@ -8,10 +8,12 @@ import time
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-import grafana_files as files
-import grafana_stack as stack
 import pytest
-import support
+
+from pimetrics.sources.compressed import read_chunks
+from tests import grafana_files as files
+from tests.golden.recordings import Recording, recordings
+from tests.live import grafana_stack as stack
 
 pytestmark = pytest.mark.live
 
@@ -29,7 +31,7 @@ RARE = {
 
 TARGETS = [target for name in files.NAMES for target in files.targets(name)]
 RULES = files.rules()
-PLAYED = support.recordings(r"^1\.[36]\.\d+/(?!long_3000|big_output|continued)")
+PLAYED = [each for each in recordings() if re.match(r"1\.[36]\.\d+/(?!long_3000|big_output|continued)", each.name)]
 """Everything that pi 1.3 and 1.6 did; two recordings that share a session with another one are left out for a plain sum."""
 
 
@@ -47,6 +49,18 @@ class Stores(NamedTuple):
         return math.ceil(self.end - self.start)
 
 
+def _stamped(recording: Recording) -> bytes:
+    """The stream as `pimetrics record` would have kept it: each record with the time of its arrival."""
+    times = recording.stream.with_name(recording.name.rpartition("/")[2] + ".times").read_text().split()
+    lines = b"".join(read_chunks(recording.stream, 1 << 20)).split(b"\n")
+    whole = [line.startswith(b"{") and line.endswith(b"}") for line in lines]
+    stamps = [b',"receivedAt":%s}' % at.encode() for at in times]
+    return b"\n".join(
+        line[:-1] + stamps[number] if whole[number] and number < len(stamps) else line
+        for number, line in enumerate(lines)
+    )
+
+
 def _next_year(data: bytes) -> bytes:
     """Move a recording by 365 days and give it another session: the same work again, and new facts."""
     year = 365 * 86_400_000
@@ -55,8 +69,8 @@ def _next_year(data: bytes) -> bytes:
     return re.sub(rb"[0-9a-f]{8}(-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12})", rb"99999999\1", data)
 
 
-def _cost(recording: support.Recording) -> float:
-    stream = recording.expected["stream"]
+def _cost(recording: Recording) -> float:
+    stream = recording.oracle["stream"]
     parts = [model["tokens"] for model in stream["models"]]
     parts += [stream["compaction_usage"], stream["tool_result_usage"], stream["usage_entries"]["tokens"]]
     return sum(part["cost"] for part in parts)
@@ -81,8 +95,8 @@ def stores(tmp_path_factory: pytest.TempPathFactory):
         times = [time.time()]
         for number, moved in enumerate([bytes, _next_year], 1):
             for recording in PLAYED:
-                path = folder / f"{recording.version}-{recording.name}-{number}.jsonl"
-                path.write_bytes(moved(recording.stamped()))
+                path = folder / f"{recording.name.replace('/', '-')}-{number}.jsonl"
+                path.write_bytes(moved(_stamped(recording)))
             cost = number * sum(map(_cost, PLAYED))
             for part in parts:
                 stack.wait_for(
@@ -154,7 +168,7 @@ def test_last_minus_first_is_the_oracles_cost(stores: Stores, which: str):
 @each_store
 def test_requests_are_the_oracles(stores: Stores, which: str):
     """Both databases hold as many requests as the oracle counts, twice."""
-    wanted = sum(model["messages"] for recording in PLAYED for model in recording.expected["stream"]["models"])
+    wanted = sum(model["messages"] for recording in PLAYED for model in recording.oracle["stream"]["models"])
     assert getattr(stores, which).number("sum(pi_requests_total)") == 2 * wanted
 
 

@@ -9,10 +9,10 @@ import sys
 from itertools import combinations
 from pathlib import Path
 
-import grafana_files as files
 import pytest
 
 from pimetrics.names import METRICS
+from tests import grafana_files as files
 
 need = files.need
 need("promql_parser")
