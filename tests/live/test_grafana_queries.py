@@ -76,6 +76,13 @@ def _cost(recording: Recording) -> float:
     return sum(part["cost"] for part in parts)
 
 
+def _two_scrapes(parts: list[stack.Store]) -> None:
+    """Wait for two more scrapes: VictoriaMetrics shows the series of one scrape bit by bit."""
+    after = time.time() + 2
+    for part in parts:
+        stack.wait_for(lambda part=part: (part.number("min(timestamp(pimetrics_ready))") or 0) > after, "later scrape")
+
+
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory):
     """Serve an empty folder, let both databases see it, play all recordings twice, wait until both have everything.
@@ -102,6 +109,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory):
                 stack.wait_for(
                     lambda part=part, cost=cost: _close(part.number("sum(pi_cost_usd_total)"), cost), f"cost of {cost}"
                 )
+            _two_scrapes(parts)
             times.append(time.time())
         yield Stores(*parts, *times)
 
