@@ -205,13 +205,24 @@ def test_exemplars_are_there(stores: Stores):
 
 
 def test_an_idle_exporter_shows_zero_or_its_empty_state(tmp_path):
-    """Case 88: with no data at all every expression runs, and no panel shows NaN."""
+    """Case 88: with no data at all and with one tool call every expression runs, no panel shows NaN, counts are whole."""
     with ExitStack() as parts:
-        (tmp_path / "none").mkdir()
-        address = parts.enter_context(stack.exporter(tmp_path / "none", tmp_path))
+        folder = tmp_path / "recordings"
+        folder.mkdir()
+        address = parts.enter_context(stack.exporter(folder, tmp_path))
         store = parts.enter_context(stack.prometheus(files.program("prometheus"), address, tmp_path))
         stack.wait_for(lambda: store.number("min(pimetrics_ready)") == 1, "scrape")
-        stack.wait_for(lambda: (store.number("count_over_time(pimetrics_ready[1m])") or 0) >= 3, "three scrapes")
-        for target in TARGETS:
-            rows = store.ask(files.substituted(target.expr, "60s", "60s"))
-            assert all(row["value"][1] != "NaN" for row in rows), target.where
+        _two_scrapes([store])
+        _all_numbers(store)
+        one = next(each for each in recordings() if each.name == "1.3.0/tool_read")
+        (folder / "one.jsonl").write_bytes(_stamped(one))
+        stack.wait_for(lambda: store.number("sum(pi_tool_calls_total)") == 1, "tool call")
+        _two_scrapes([store])
+        _all_numbers(store)
+
+
+def _all_numbers(store: stack.Store) -> None:
+    for target in TARGETS:
+        values = [float(row["value"][1]) for row in store.ask(files.substituted(target.expr, "60s", "60s"))]
+        assert not any(map(math.isnan, values)), target.where
+        assert not target.expr.startswith("round(") or all(value.is_integer() for value in values), target.where
