@@ -14,6 +14,7 @@ from pimetrics.sources.compressed import read_chunks
 from tests import grafana_files as files
 from tests.golden.recordings import Recording, recordings
 from tests.live import grafana_stack as stack
+from tests.live.prometheus import exporter, until
 
 pytestmark = pytest.mark.live
 
@@ -80,7 +81,11 @@ def _two_scrapes(parts: list[stack.Store]) -> None:
     """Wait for two more scrapes: VictoriaMetrics shows the series of one scrape bit by bit."""
     after = time.time() + 2
     for part in parts:
-        stack.wait_for(lambda part=part: (part.number("min(timestamp(pimetrics_ready))") or 0) > after, "later scrape")
+        until(
+            lambda part=part: (part.number("min(timestamp(pimetrics_ready))") or 0) > after,
+            "later scrape",
+            stack.PATIENCE_S,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +97,11 @@ def stores(tmp_path_factory: pytest.TempPathFactory):
     work, folder = tmp_path_factory.mktemp("stack"), tmp_path_factory.mktemp("recordings")
     with ExitStack() as open_parts:
         enter = open_parts.enter_context
-        address = enter(stack.exporter(folder, work))
+        address = enter(exporter(work, folder))
         parts = [
             enter(stack.prometheus(files.program("prometheus"), address, work)),
             enter(stack.victoria(files.program("victoria-metrics"), address, work)),
         ]
-        for part in parts:
-            stack.wait_for(lambda part=part: part.number("min(pimetrics_ready)") == 1, "scrape")
         times = [time.time()]
         for number, moved in enumerate([bytes, _next_year], 1):
             for recording in PLAYED:
@@ -106,8 +109,10 @@ def stores(tmp_path_factory: pytest.TempPathFactory):
                 path.write_bytes(moved(_stamped(recording)))
             cost = number * sum(map(_cost, PLAYED))
             for part in parts:
-                stack.wait_for(
-                    lambda part=part, cost=cost: _close(part.number("sum(pi_cost_usd_total)"), cost), f"cost of {cost}"
+                until(
+                    lambda part=part, cost=cost: _close(part.number("sum(pi_cost_usd_total)"), cost),
+                    f"cost of {cost}",
+                    stack.PATIENCE_S,
                 )
             _two_scrapes(parts)
             times.append(time.time())
@@ -194,14 +199,8 @@ def test_exemplars_are_there(stores: Stores):
     """Panels that ask for exemplars get sessions."""
     target = next(t for t in TARGETS if t.where.startswith("tools: Latency of all calls: p50"))
     assert target.query["exemplar"]
-    text = stack.fetch(
-        f"{stores.prometheus.url}/api/v1/query_exemplars",
-        query=_expr(target, stores),
-        start=stores.start,
-        end=stores.end,
-    )
-    assert text is not None
-    assert '"exemplars":[{' in text
+    found = stores.prometheus.api("query_exemplars", query=_expr(target, stores), start=stores.start, end=stores.end)
+    assert any(series["exemplars"] for series in found)
 
 
 def test_an_idle_exporter_shows_zero_or_its_empty_state(tmp_path):
@@ -209,14 +208,13 @@ def test_an_idle_exporter_shows_zero_or_its_empty_state(tmp_path):
     with ExitStack() as parts:
         folder = tmp_path / "recordings"
         folder.mkdir()
-        address = parts.enter_context(stack.exporter(folder, tmp_path))
+        address = parts.enter_context(exporter(tmp_path, folder))
         store = parts.enter_context(stack.prometheus(files.program("prometheus"), address, tmp_path))
-        stack.wait_for(lambda: store.number("min(pimetrics_ready)") == 1, "scrape")
         _two_scrapes([store])
         _all_numbers(store)
         one = next(each for each in recordings() if each.name == "1.3.0/tool_read")
         (folder / "one.jsonl").write_bytes(_stamped(one))
-        stack.wait_for(lambda: store.number("sum(pi_tool_calls_total)") == 1, "tool call")
+        until(lambda: store.number("sum(pi_tool_calls_total)") == 1, "tool call", stack.PATIENCE_S)
         _two_scrapes([store])
         _all_numbers(store)
 
