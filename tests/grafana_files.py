@@ -26,17 +26,21 @@ EXTERNAL = {
 """Series of Prometheus and of the process, which METRICS does not hold."""
 
 
+def _mandatory() -> bool:
+    return bool(os.environ.get("CI")) or os.environ.get("PIMETRICS_LIVE") == "1"
+
+
 def need(module: str) -> Any:
     """Import a module of the extra `grafana`: it may be missing at home, never in CI."""
-    return importlib.import_module(module) if os.environ.get("CI") else pytest.importorskip(module)
+    return importlib.import_module(module) if _mandatory() else pytest.importorskip(module)
 
 
 def program(name: str) -> str:
     """Find a program: it may be missing at home, never in CI."""
     found = shutil.which(name)
-    if not found and not os.environ.get("CI"):
+    if not found and not _mandatory():
         pytest.skip(f"{name} is not installed")
-    assert found, f"{name} is not installed"
+    assert found, f"{name} is not installed: apt-get install prometheus victoria-metrics"
     return found
 
 

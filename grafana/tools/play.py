@@ -15,11 +15,21 @@ import re
 import threading
 import time
 import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 
 _STAMP = re.compile(rb'("timestamp":)(\d{13})\b')
+_DATE = re.compile(rb'("timestamp":")(\d{4}-\d\d-\d\dT[\d:.]+Z)"')
 _LENGTH = re.compile(rb'("(?:durationMs|delayMs)":)(\d+)\b')
 _ID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def _milliseconds(date: bytes) -> int:
+    return round(datetime.fromisoformat(date.decode()).timestamp() * 1000)
+
+
+def _date(milliseconds: int) -> bytes:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")[:-6].encode() + b"Z"
 
 
 def play(recording: Path, folder: Path, end: float, stretch: float) -> None:
@@ -48,6 +58,7 @@ def play(recording: Path, folder: Path, end: float, stretch: float) -> None:
             if time.time() > end:
                 return
             line = _STAMP.sub(lambda found: found[1] + str(moved(int(found[2]))).encode(), line)  # noqa: PLW2901
+            line = _DATE.sub(lambda found: found[1] + _date(moved(_milliseconds(found[2]))) + b'"', line)  # noqa: PLW2901
             line = _LENGTH.sub(lambda found: found[1] + b"%d" % (int(found[2]) * stretch), line)  # noqa: PLW2901
             line = _ID.sub(lambda found: ids.setdefault(found[0], str(uuid.uuid4()).encode()), line)  # noqa: PLW2901
             if line.startswith(b"{") and line.endswith(b"}"):

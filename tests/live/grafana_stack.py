@@ -1,92 +1,40 @@
-"""Real parts for the tests of grafana/: an exporter, Prometheus and VictoriaMetrics, each with a port of its own."""
+"""Databases for the tests of grafana/: Prometheus and VictoriaMetrics with one configuration, asked in one way."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
 import urllib.parse
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 180
-"""Seconds to wait for an event; an exporter holds new series at 0 for its first minute."""
+from tests.live.prometheus import free_port, get, running, until
 
-
-def free_port() -> int:
-    """Give a port that nobody listens on now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def wait_for(event: Callable[[], Any], what: str) -> Any:
-    """Poll until an event is true, and give what it returned."""
-    end = time.monotonic() + PATIENCE
-    while not (found := event()):
-        assert time.monotonic() < end, f"no {what} within {PATIENCE} s"
-        time.sleep(0.2)
-    return found
-
-
-def fetch(url: str, **params: Any) -> str | None:
-    """GET a page; None while nobody answers or the answer is no success."""
-    query = f"?{urllib.parse.urlencode(params)}" if params else ""
-    try:
-        with urllib.request.urlopen(url + query, timeout=30) as answer:
-            return answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            if error.code == 400:
-                raise ValueError(f"{params}: {error.read().decode()}") from error
-        return None
-    except OSError:
-        return None
-
-
-@contextmanager
-def running(command: list[Any], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program until the block ends."""
-    with (
-        log.open("wb") as out,
-        subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, "TZ": "UTC"}) as process,
-    ):
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
+PATIENCE_S = 180
+"""How long the tests wait for an event; an exporter holds new series at 0 for its first minute."""
 
 
 class Store:
     """A database that speaks Prometheus's API."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def api(self, what: str, **params: Any) -> Any:
+        """GET from the API; the answer's data."""
+        status, text = get(self.address, f"/api/v1/{what}?{urllib.parse.urlencode(params)}")
+        assert status == 200, f"{params}: {text}"
+        return json.loads(text)["data"]
 
     def ask(self, expr: str, at: float | None = None) -> list[dict[str, Any]]:
         """Answer an instant query; scalars come as one row."""
-        text = fetch(f"{self.url}/api/v1/query", query=expr, **({"time": at} if at else {}))
-        assert text is not None, expr
-        data = json.loads(text)["data"]
+        data = self.api("query", query=expr, **({"time": at} if at else {}))
         return [{"metric": {}, "value": data["result"]}] if data["resultType"] == "scalar" else data["result"]
 
     def ask_range(self, expr: str, start: float, end: float, step: float) -> list[dict[str, Any]]:
         """Answer a range query."""
-        text = fetch(f"{self.url}/api/v1/query_range", query=expr, start=start, end=end, step=step)
-        assert text is not None, expr
-        return json.loads(text)["data"]["result"]
+        return self.api("query_range", query=expr, start=start, end=end, step=step)["result"]
 
     def number(self, expr: str) -> float | None:
         """Answer with one number, or None."""
@@ -94,56 +42,41 @@ class Store:
         return float(rows[0]["value"][1]) if rows else None
 
 
-@contextmanager
-def exporter(folder: Path, work: Path) -> Iterator[str]:
-    """Serve a folder; gives the address."""
-    address = f"127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "pimetrics", "serve", folder, "--no-state", "--web.listen-address", address]
-    with running(command, work / "serve.log") as process:
-
-        def ready() -> bool:
-            assert process.poll() is None, (work / "serve.log").read_text()
-            return fetch(f"http://{address}/-/ready") is not None
-
-        wait_for(ready, "ready exporter")
-        yield address
-
-
-def scrape_config(address: str, work: Path) -> Path:
-    """Write a configuration that scrapes one exporter each second."""
-    config = work / "prometheus.yaml"
-    config.write_text(
-        json.dumps(
-            {
-                "global": {"scrape_interval": "1s"},
-                "scrape_configs": [{"job_name": "pimetrics", "static_configs": [{"targets": [address]}]}],
-            }
-        )
-    )
+def _scrape_config(target: str, work: Path) -> Path:
+    config = work / "scrape.yaml"
+    job = {"job_name": "pimetrics", "static_configs": [{"targets": [target]}]}
+    config.write_text(json.dumps({"global": {"scrape_interval": "1s"}, "scrape_configs": [job]}))
     return config
 
 
 @contextmanager
-def prometheus(binary: str, address: str, work: Path) -> Iterator[Store]:
-    """Run Prometheus."""
-    listen = f"127.0.0.1:{free_port()}"
-    command = [
-        binary, f"--config.file={scrape_config(address, work)}", f"--storage.tsdb.path={work / 'prometheus'}",
-        f"--web.listen-address={listen}", "--enable-feature=exemplar-storage",
-    ]  # fmt: skip
-    with running(command, work / "prometheus.log"):
-        wait_for(lambda: fetch(f"http://{listen}/-/ready"), "Prometheus")
-        yield Store(f"http://{listen}")
+def _store(argv: list[str], work: Path, address: str, health: str) -> Iterator[Store]:
+    with running(argv, work / f"{Path(argv[0]).name}.log") as alive:
+        until(lambda: alive() and get(address, health)[0] == 200, f"{argv[0]} at {address} is ready")
+        store = Store(address)
+        until(lambda: store.number("min(pimetrics_ready)") == 1, "a scrape of a ready exporter")
+        yield store
 
 
 @contextmanager
-def victoria(binary: str, address: str, work: Path) -> Iterator[Store]:
-    """Run VictoriaMetrics."""
-    listen = f"127.0.0.1:{free_port()}"
-    command = [
-        binary, f"-promscrape.config={scrape_config(address, work)}", f"-storageDataPath={work / 'victoria'}",
-        f"-httpListenAddr={listen}", "-search.latencyOffset=0s",
+def prometheus(program: str, target: str, work: Path) -> Iterator[Store]:
+    """Run Prometheus until it has scraped a ready exporter once."""
+    address = f"127.0.0.1:{free_port()}"
+    argv = [
+        program, f"--config.file={_scrape_config(target, work)}", f"--storage.tsdb.path={work / 'prometheus'}",
+        f"--web.listen-address={address}", "--enable-feature=exemplar-storage",
     ]  # fmt: skip
-    with running(command, work / "victoria.log"):
-        wait_for(lambda: fetch(f"http://{listen}/health"), "VictoriaMetrics")
-        yield Store(f"http://{listen}")
+    with _store(argv, work, address, "/-/ready") as store:
+        yield store
+
+
+@contextmanager
+def victoria(program: str, target: str, work: Path) -> Iterator[Store]:
+    """Run VictoriaMetrics until it has scraped a ready exporter once."""
+    address = f"127.0.0.1:{free_port()}"
+    argv = [
+        program, f"-promscrape.config={_scrape_config(target, work)}", f"-storageDataPath={work / 'victoria'}",
+        f"-httpListenAddr={address}", "-search.latencyOffset=0s",
+    ]  # fmt: skip
+    with _store(argv, work, address, "/health") as store:
+        yield store

@@ -53,7 +53,7 @@ def get(address: str, path: str) -> tuple[int, str]:
 
 
 @contextlib.contextmanager
-def _running(
+def running(
     argv: Sequence[str], log: Path, stdin: int | IO[bytes] = subprocess.DEVNULL
 ) -> Iterator[Callable[[], bool]]:
     """Run a process while the context is open, its output in a log; yields what it has said while it still runs."""
@@ -82,7 +82,7 @@ def exporter(folder: Path, *sources: Path | str, stdin: int | IO[bytes] = subpro
     log = folder / "serve.log"
     options = ["--no-state", "--web.listen-address", "127.0.0.1:0"]
     argv = [sys.executable, "-m", "pimetrics", "serve", *map(str, sources), *options]
-    with _running(argv, log, stdin) as alive:
+    with running(argv, log, stdin) as alive:
         until(lambda: alive() and SERVING.search(log.read_text()), "serve says where it listens")
         told = SERVING.search(log.read_text())
         assert told is not None
@@ -128,7 +128,7 @@ def prometheus(program: str, folder: Path, target: str) -> Iterator[Prometheus]:
         f"--storage.tsdb.path={folder / 'tsdb'}",
         f"--web.listen-address={address}",
     ]
-    with _running(argv, folder / "prometheus.log") as alive:
+    with running(argv, folder / "prometheus.log") as alive:
         until(lambda: alive() and get(address, "/-/ready")[0] == 200, f"{argv[0]} at {address} is ready")
         server = Prometheus(address)
         until(lambda: server.total('up{job="pi"}') == 1, f"a scrape of {target} succeeds")

@@ -6,8 +6,9 @@ import re
 import subprocess
 from datetime import timedelta
 
-import grafana_files as files
 import pytest
+
+from tests import grafana_files as files
 
 yaml = files.need("yaml")
 files.need("promql_parser")

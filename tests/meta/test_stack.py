@@ -6,8 +6,9 @@ import re
 import shutil
 import subprocess
 
-import grafana_files as files
 import pytest
+
+from tests import grafana_files as files
 
 yaml = files.need("yaml")
 STACK = files.ROOT

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grafana_foundation_sdk.builders import dashboard as dash
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as d
 
 from .panels import DATASOURCE
@@ -119,13 +121,6 @@ def _annotation(mark: Annotation) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _plain(value: Any) -> Any:
+def _plain(built: object) -> Any:
     """Turn the SDK's objects into dicts and lists."""
-    to_json = getattr(value, "to_json", None)
-    if callable(to_json):
-        return _plain(to_json())
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
+    return json.loads(json.dumps(built, cls=JSONEncoder))

@@ -79,8 +79,7 @@ def _context() -> Section:
     rates = by_sum(f"rate({select(f'{CONTEXT}_bucket')}[{RATE}])", "le")
     return Section("How large is the context, and how much of it is cached?", [
         heat("Context of requests", "Tokens sent with a request, cached ones included.", rates, "short",
-             NO_WORK,
-             width=8, height=8),
+             NO_WORK, width=8, height=8),
         quantiles("Context p95 by model", "Tokens sent with a request, cached ones included.",
                   [Query(quantile(0.95, CONTEXT, "model"), "{{model}}")], "short", NO_WORK, width=8, words=(),
                   log=True),

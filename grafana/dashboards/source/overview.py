@@ -161,7 +161,7 @@ def _endings() -> Section:
         stat_panel(
             "Longest run in progress", "Age of the longest agent run that has not ended; 0 without one.",
             f"max(clamp_min(time() - {oldest}, 0) * ({oldest} > bool 0))", "s", "Not ready yet", height=8,
-            trend="lastNotNull", steps=((None, GOOD), (3600, FAIR), (14400, BAD)), decimals=0,
+            trend="lastNotNull", steps=((None, GOOD), (3600, FAIR), (14400, BAD)), decimals=1,
         ),
     ])  # fmt: skip
 
