@@ -78,9 +78,9 @@ def scan(*paths: Input, events: bool = False, processes: int | None = None) -> T
     from pimetrics.scanning import Scan  # noqa: PLC0415  polars is loaded when it is needed
     from pimetrics.sinks.lazy import lazy_tables  # noqa: PLC0415
 
-    files = [path for path in paths if isinstance(path, (str, os.PathLike)) and os.fspath(path) != "-"]
+    files = [path for path in paths if isinstance(path, (str, os.PathLike))]
     if len(files) < len(paths):
-        raise WrongUseError("scan reads files more than once; use read for standard input and open files")
+        raise WrongUseError("scan reads files more than once; use read for an open file, or give its path")
     return lazy_tables(Scan(files, events=events, processes=processes).read, events=events)
 
 

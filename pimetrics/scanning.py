@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
+from pimetrics.errors import WrongUseError
 from pimetrics.progress import Bar
 from pimetrics.sinks.bounds import Span
 from pimetrics.sinks.lazy import Piece
@@ -68,11 +69,14 @@ class Scan:
 
     Raises:
         SourceError: A path does not exist or cannot be read.
+        WrongUseError: Standard input was named, which can be read only once.
     """
 
     def __init__(
         self, paths: Sequence[str | os.PathLike[str]], *, events: bool = False, processes: int | None = None
     ) -> None:
+        if any(os.fspath(path) == "-" for path in paths):
+            raise WrongUseError("standard input can be read only once; write it to a file and name that")
         self._paths = list(paths) or default_paths()
         self._events = events
         self._processes = max(1, processes or _processors())
