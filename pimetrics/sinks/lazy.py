@@ -76,8 +76,11 @@ def _lazy(table: str, read: Reader) -> pl.LazyFrame:
         needed = {*names, *(predicate.meta.root_names() if predicate is not None else ()), "row_id", "time"}
         columns = [name for name in shape if name in needed]
         left = n_rows
+        size = batch_size or BATCH_ROWS
+        if left is not None:
+            size = max(1, min(size, left))  # so that a few rows do not wait for many
         pieces = once(read(table, time_span(predicate), columns))
-        for batch in _batches(pieces, batch_size or BATCH_ROWS):
+        for batch in _batches(pieces, size):
             frame = batch if predicate is None else batch.filter(predicate)
             frame = frame.select(names)
             if left is not None:
