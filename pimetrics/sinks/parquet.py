@@ -4,8 +4,8 @@ Every dataset has a partition `date=unknown` for rows without a time, empty wher
 and has the same schema whatever was exported (polars takes `date` for a string where one of the values is no date).
 
 New files are written aside (`DIR/.export-...`) and swapped in when all are there; `_manifest.json` comes last. A crash
-or a full disk before the swap leaves the old export as it was; one in the middle of it leaves whole files and the old
-manifest, and the next export puts that right.
+or a full disk before the swap leaves the old export as it was; a crash in the middle of it leaves whole files, some old
+and some new, and a manifest that says so, and the next export writes all of them again.
 """
 
 from __future__ import annotations
@@ -147,14 +147,18 @@ class Export:
 
     def commit(self, manifest: Manifest) -> None:
         """Swap the new files in, take away those that no longer hold rows, and the manifest last."""
-        new = self._aside / MANIFEST
-        with new.open("w", encoding="utf-8") as file:
-            json.dump(manifest.to_json(), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
+        begun, new = self._aside / "begun.json", self._aside / MANIFEST
+        for path, content in ((begun, {"schema_version": SCHEMA_VERSION, "swapping": True}), (new, manifest.to_json())):
+            with path.open("w", encoding="utf-8") as file:
+                json.dump(content, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+        ours = (self.folder / MANIFEST).exists()  # else whatever is there was not exported by us
+        if self.written:
+            begun.replace(self.folder / MANIFEST)
         for table, date in sorted(self.written):
             _swap(self._aside, self.folder, _place(table, date))
-        if (self.folder / MANIFEST).exists():  # else whatever is there was not exported by us
+        if ours:
             for table, parts in manifest.tables.items():
                 for path in sorted((self.folder / table).glob(f"date=*/{FILE}")):
                     if path.parent.name.removeprefix("date=") not in parts:

@@ -89,7 +89,9 @@ def _write_session(folder: Path, number: int, plan: Plan, joined: list[bytes]) -
             parent, parent_id, known = path, session_id, entries
         begun = start + (fork + 9) * HOUR_MS
         fork_id = f"01a22dde-{number:04d}-7272-{fork:04d}-4ce3b8f5508c"
-        named = {"by path": str(parent), "by name": f"/elsewhere/{parent.name}", "by id": parent_id, "silent": None}[how]
+        named = {"by path": str(parent), "by name": f"/elsewhere/{parent.name}", "by id": parent_id, "silent": None}[
+            how
+        ]
         own = _entries(100 + 10 * number + fork, Plan(0, 1, plan.step_s), begun)
         kept = known[: max(1, min(copied, len(known)))]
         own[0]["parentId"] = kept[-1]["id"]
@@ -103,7 +105,15 @@ def _entries(number: int, plan: Plan, at: int) -> list[dict[str, Any]]:
 
     def add(kind: str, time: int, **fields: Any) -> None:
         parent = entries[-1]["id"] if entries else None
-        entries.append({"type": kind, "id": f"{number:03d}{len(entries):05d}", "parentId": parent, "timestamp": _iso(time), **fields})
+        entries.append(
+            {
+                "type": kind,
+                "id": f"{number:03d}{len(entries):05d}",
+                "parentId": parent,
+                "timestamp": _iso(time),
+                **fields,
+            }
+        )
 
     step = plan.step_s * 1000
     add("model_change", at, provider="quill", modelId="quill-small")
@@ -113,7 +123,9 @@ def _entries(number: int, plan: Plan, at: int) -> list[dict[str, Any]]:
         add(
             "message",
             at + step,
-            message=_answer(number, prompt, at + 10, "toolUse", [{"type": "toolCall", "id": call, "name": "bash", "arguments": {}}]),
+            message=_answer(
+                number, prompt, at + 10, "toolUse", [{"type": "toolCall", "id": call, "name": "bash", "arguments": {}}]
+            ),
         )
         result = {"role": "toolResult", "toolCallId": call, "toolName": "bash", "content": [], "isError": False}
         add("message", at + step + 9, message={**result, "timestamp": at + step + 7})
@@ -121,12 +133,25 @@ def _entries(number: int, plan: Plan, at: int) -> list[dict[str, Any]]:
         at += 2 * step + 30
     if plan.compaction:
         spent = {"input": 7, "output": 3, "cacheRead": 0, "cacheWrite": 0, "cost": {"total": 0.5}}
-        add("compaction", at, summary=f"short {number}", tokensBefore=4000, firstKeptEntryId=entries[0]["id"], usage=spent)
+        add(
+            "compaction",
+            at,
+            summary=f"short {number}",
+            tokensBefore=4000,
+            firstKeptEntryId=entries[0]["id"],
+            usage=spent,
+        )
     return entries
 
 
 def _answer(number: int, prompt: int, at: int, stop: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
-    tokens = {"input": 10 + number, "output": 5 + prompt, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 15 + number + prompt}
+    tokens = {
+        "input": 10 + number,
+        "output": 5 + prompt,
+        "cacheRead": 0,
+        "cacheWrite": 0,
+        "totalTokens": 15 + number + prompt,
+    }
     return {
         "role": "assistant",
         "content": [{"type": "text", "text": "Tea."}, *calls],
@@ -142,7 +167,9 @@ def _answer(number: int, prompt: int, at: int, stop: str, calls: list[dict[str, 
 def _stream(header: dict[str, Any], entries: list[dict[str, Any]], plan: Plan) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
     if plan.stream == "rpc":
-        records.append({"type": "response", "command": "get_state", "success": True, "data": {"sessionId": header["id"]}})
+        records.append(
+            {"type": "response", "command": "get_state", "success": True, "data": {"sessionId": header["id"]}}
+        )
     elif plan.stream != "rpc silent":
         records.append(header)
     running = False
@@ -151,7 +178,9 @@ def _stream(header: dict[str, Any], entries: list[dict[str, Any]], plan: Plan) -
         if entry["type"] == "compaction":
             result = {"summary": entry["summary"], "tokensBefore": entry["tokensBefore"], "usage": entry["usage"]}
             records.append({"type": "compaction_start", "reason": "manual"})
-            records.append({"type": "compaction_end", "reason": "manual", "result": result, "aborted": False, "willRetry": False})
+            records.append(
+                {"type": "compaction_end", "reason": "manual", "result": result, "aborted": False, "willRetry": False}
+            )
         if message is None:
             continue
         at = message["timestamp"]
@@ -160,7 +189,11 @@ def _stream(header: dict[str, Any], entries: list[dict[str, Any]], plan: Plan) -
             running = True
             records.append({"type": "agent_start", **stamp})
         if message["role"] in {"user", "assistant"}:
-            records.append({"type": "turn_start", **stamp} if message["role"] == "assistant" else {"type": "queue_update", "steering": [], "followUp": []})
+            records.append(
+                {"type": "turn_start", **stamp}
+                if message["role"] == "assistant"
+                else {"type": "queue_update", "steering": [], "followUp": []}
+            )
         if message["role"] == "toolResult":
             tool = {"toolCallId": message["toolCallId"], "toolName": "bash"}
             records.append({"type": "tool_execution_start", **tool, "args": {}, **stamp})

@@ -7,10 +7,10 @@ from math import inf
 
 import polars as pl
 import pytest
+from polars.io.plugins import register_io_source
 
 from pimetrics.sinks.bounds import ALWAYS, time_span
 from pimetrics.sinks.frames import schema
-from polars.io.plugins import register_io_source
 
 T = datetime(2026, 11, 30, tzinfo=UTC)
 U = datetime(2026, 12, 1, tzinfo=UTC)

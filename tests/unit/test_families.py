@@ -16,7 +16,10 @@ MS = 1_796_065_800_000
 
 
 def header(session_id: str, at: str = "2026-11-30T19:10:00.000Z", **more: str) -> bytes:
-    return json.dumps({"type": "session", "version": 3, "id": session_id, "timestamp": at, "cwd": "/srv", **more}).encode() + b"\n"
+    return (
+        json.dumps({"type": "session", "version": 3, "id": session_id, "timestamp": at, "cwd": "/srv", **more}).encode()
+        + b"\n"
+    )
 
 
 def message(at: int, text: str = "go") -> bytes:
@@ -43,7 +46,12 @@ def test_one_session_id_is_one_family(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "parent",
-    ["/gone/2026-11-30T19-10-00-000Z_s-1.jsonl", "C:\\gone\\2026-11-30T19-10-00-000Z_s-1.jsonl", "s-1", "/elsewhere/a.jsonl"],
+    [
+        "/gone/2026-11-30T19-10-00-000Z_s-1.jsonl",
+        "C:\\gone\\2026-11-30T19-10-00-000Z_s-1.jsonl",
+        "s-1",
+        "/elsewhere/a.jsonl",
+    ],
 )
 def test_a_fork_belongs_to_its_parent(tmp_path: Path, parent: str) -> None:
     """The parent may be named by pi's file name (on any system), by id, or by the name of its file."""
@@ -94,7 +102,11 @@ def test_files_without_header_and_times_are_one_family(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_joined_files_show_every_header(tmp_path: Path, ending: str) -> None:
     """`pi >> all.jsonl` puts many sessions into one file: it is kin to each of them, and spans all their times."""
-    runs = [header("s-0", "2026-11-30T10:00:00.000Z"), b"x" * 3_000_000 + b"\n", header("s-1", "2026-11-01T10:00:00.000Z")]
+    runs = [
+        header("s-0", "2026-11-30T10:00:00.000Z"),
+        b"x" * 3_000_000 + b"\n",
+        header("s-1", "2026-11-01T10:00:00.000Z"),
+    ]
     joined = tmp_path / f"all.jsonl{ending}"
     data = b"".join(runs) + b"y" * 3_000_000
     joined.write_bytes(gzip.compress(data) if ending else data)
@@ -147,7 +159,10 @@ def test_the_order_of_files_does_not_matter(tmp_path: Path) -> None:
         assert group(marks) == want
 
 
-@pytest.mark.parametrize("line", [b'{"type":"session"', b"[" * 100_000 + b'"session"', b'"session"', b'{"type":"session","timestamp":"never"}'])
+@pytest.mark.parametrize(
+    "line",
+    [b'{"type":"session"', b"[" * 100_000 + b'"session"', b'"session"', b'{"type":"session","timestamp":"never"}'],
+)
 def test_odd_lines_are_no_headers_and_no_errors(tmp_path: Path, line: bytes) -> None:
     """Torn, deeply nested and nonsensical lines tell nothing."""
     marks = look(write(tmp_path / "a.jsonl", line + b"\n"))

@@ -30,8 +30,24 @@ def session(number: int, answers: int = 4) -> bytes:
     for n in range(answers):
         ms = round((at + timedelta(minutes=n)).timestamp() * 1000)
         usage = {"input": 1, "output": 1, "cacheRead": 0, "cacheWrite": 0, "cost": {"total": 0.5}}
-        body = {"role": "assistant", "content": [], "provider": "p", "model": "m", "usage": usage, "stopReason": "stop", "timestamp": ms}
-        records.append({"type": "message", "id": f"{n:08x}", "parentId": f"{n - 1:08x}" if n else None, "timestamp": iso(at), "message": body})
+        body = {
+            "role": "assistant",
+            "content": [],
+            "provider": "p",
+            "model": "m",
+            "usage": usage,
+            "stopReason": "stop",
+            "timestamp": ms,
+        }
+        records.append(
+            {
+                "type": "message",
+                "id": f"{n:08x}",
+                "parentId": f"{n - 1:08x}" if n else None,
+                "timestamp": iso(at),
+                "message": body,
+            }
+        )
     return b"".join(json.dumps(each).encode() + b"\n" for each in records)
 
 
@@ -107,9 +123,10 @@ def test_all_tables_decode_once(archive: Path) -> None:
     """What one table's query has decoded, the next table's finds."""
     scan = Scan([archive])
     lazy = lazy_tables(scan.read)
-    for _, frame in lazy.items():
+    frames = dict(lazy.items())
+    for frame in frames.values():
         frame.collect()
-    pl.collect_all([frame for _, frame in lazy.items()])
+    pl.collect_all(list(frames.values()))
     assert len(scan.decoded) == FAMILIES
 
 
@@ -162,7 +179,9 @@ def test_the_cache_has_a_bound(archive: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(scan.decoded) > FAMILIES
 
 
-def test_the_temporary_folder_goes_with_the_tables(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_temporary_folder_goes_with_the_tables(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing stays behind, and meanwhile nobody else may look into it."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     lazy = pm.scan(archive)
@@ -222,7 +241,7 @@ def test_a_worker_that_dies_is_an_error_that_says_so(archive: Path, monkeypatch:
 def test_a_full_disk_is_told_in_words(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No temporary folder to be had: the message names it and what to do."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
-    with pytest.raises(Exception, match="gone cannot be written .* TMPDIR"):
+    with pytest.raises(Exception, match=r"gone cannot be written .* TMPDIR"):
         pm.scan(archive).usage.collect()
 
 
@@ -247,9 +266,9 @@ def test_events_on_request(archive: Path) -> None:
 
 
 def frame(*rows: tuple[str, int | None]) -> pl.DataFrame:
-    return pl.DataFrame({"row_id": [r for r, _ in rows], "time": [t for _, t in rows]}, schema={"row_id": pl.String, "time": pl.Int64}).cast(
-        {"time": pl.Datetime("ms", "UTC")}
-    )
+    return pl.DataFrame(
+        {"row_id": [r for r, _ in rows], "time": [t for _, t in rows]}, schema={"row_id": pl.String, "time": pl.Int64}
+    ).cast({"time": pl.Datetime("ms", "UTC")})
 
 
 def test_a_fact_of_two_families_counts_once() -> None:
