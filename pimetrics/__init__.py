@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["PimetricsError", "SourceError", "Tables", "__version__", "read"]
+__all__ = ["PimetricsError", "SourceError", "Tables", "__version__", "read", "scan"]
 
 if TYPE_CHECKING:
     from pimetrics.api import read as read
+    from pimetrics.api import scan as scan
     from pimetrics.errors import PimetricsError as PimetricsError
     from pimetrics.errors import SourceError as SourceError
     from pimetrics.sinks.frames import Tables as Tables
 
 _HOMES = {
     "read": "pimetrics.api",
+    "scan": "pimetrics.api",
     "Tables": "pimetrics.sinks.frames",
     "PimetricsError": "pimetrics.errors",
     "SourceError": "pimetrics.errors",

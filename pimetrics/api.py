@@ -1,4 +1,4 @@
-"""The Python interface: `read` whatever pi wrote into tables."""
+"""The Python interface: `read` whatever pi wrote into tables, or `scan` what is too much to hold."""
 
 from __future__ import annotations
 
@@ -57,6 +57,36 @@ def read(*paths: Input, events: bool = False) -> Tables[pl.DataFrame]:
         return tables(ledger.rows, events=events)
 
 
+def scan(*paths: Input, events: bool = False, processes: int | None = None) -> Tables[pl.LazyFrame]:
+    """Read as `read` does, but lazily and a family of files at a time: memory is that of the largest family.
+
+    Collecting (`lt.usage.filter(...).collect(engine="streaming")`) reads what the query needs. Files that can share
+    facts (a stream and its session file, forks, copies) are read together, so the rows are those of `read`, in order of
+    the families instead of in order of time. A filter on `time` leaves out the families that lie outside of it. What
+    has been decoded is kept in a temporary folder (`TMPDIR`) for the next query, until the tables are garbage or the
+    program ends; files that have changed since are read again.
+
+    Args:
+        paths: Files, folders and glob patterns, as for `read`. Without any: pi's own folders.
+        events: Also build `events`, a row a record.
+        processes: How many processes decode when there is much to do; None takes the processors there are.
+
+    Returns:
+        Tables of polars LazyFrames with the schemas of `pimetrics.rows.COLUMNS`.
+
+    Raises:
+        SourceError: A path does not exist or cannot be read.
+        WrongUseError: An open file or standard input was given; these can be read only once.
+    """
+    from pimetrics.scanning import Scan  # noqa: PLC0415  polars is loaded when it is needed
+    from pimetrics.sinks.lazy import lazy_tables  # noqa: PLC0415
+
+    files = [path for path in paths if isinstance(path, (str, os.PathLike))]
+    if len(files) < len(paths):
+        raise WrongUseError("scan reads files more than once; use read for an open file, or give its path")
+    return lazy_tables(Scan(files, events=events, processes=processes).read, events=events)
+
+
 def load(paths: Iterable[Input], *, events: bool = False, watch: Watch | None = None) -> tuple[MemoryLedger, Pipeline]:
     """Read sources into a ledger; the way of `read` and of the commands that read."""
     ledger = MemoryLedger()
@@ -75,6 +105,20 @@ def _state_among(paths: tuple[Input, ...]) -> Path | None:
     if len(paths) > 1:
         raise WrongUseError(f"{printable(str(states[0]))} is a ledger; read it alone, without other sources")
     return states[0]
+
+
+def load_files(files: Sequence[Path], *, events: bool = False, forgive: bool) -> tuple[MemoryLedger, Pipeline]:
+    """Read files into a ledger; where one that cannot be read is forgiven, it costs only itself, and a warning.
+
+    Raises:
+        SourceError: A file cannot be read, and that is not forgiven.
+    """
+    ledger = MemoryLedger()
+    pipeline = Pipeline(ledger, events=events)
+    with no_cyclic_gc():
+        for file in files:
+            pipeline.run(str(file), _file(file, forgive=forgive))
+    return ledger, pipeline
 
 
 def _sources(paths: list[Input], watch: Watch | None) -> Sources:

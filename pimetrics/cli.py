@@ -16,6 +16,7 @@ _COMMANDS = {
     "serve": "Follow what pi writes and serve it to Prometheus.",
     "record": "Run pi, or read its pipe, and keep a stamped recording.",
     "demo": "Play bundled recordings into a live exporter.",
+    "export": "All tables as Parquet files.",
 }
 """Name to one line of help, so that `--help` loads none of them."""
 

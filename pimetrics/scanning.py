@@ -1,0 +1,254 @@
+"""Reading an archive a family at a time: the wiring of `scan` and `export`.
+
+Files are grouped into families (`sources.families`); some families in a row are decoded into a `Spill`, all their
+tables on disk, in other processes when that pays. A query for one table decodes what it needs and nobody has decoded
+yet; a query for the next table finds it. So decoding happens once for all tables, and memory is that of the largest
+family in each process, not that of the archive.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from math import inf
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import polars as pl
+
+from pimetrics.errors import WrongUseError
+from pimetrics.progress import Bar
+from pimetrics.sinks.bounds import Span
+from pimetrics.sinks.lazy import Piece
+from pimetrics.sinks.spill import Spill, no_room
+from pimetrics.sources.families import Family, Marks, group, look
+from pimetrics.sources.paths import default_paths, find_files
+from pimetrics.workers import Job, Pool
+
+BATCH_BYTES: Final = 32 << 20
+"""Families are decoded together until they have this many bytes."""
+
+BATCH_FAMILIES: Final = 500
+
+PARALLEL_BYTES: Final = 96 << 20
+"""From here on other processes pay: each takes about half a second to start."""
+
+AHEAD: Final = 1
+"""Batches decoded ahead of the reader, beyond one a process."""
+
+CACHE_BYTES: Final = 4 << 30
+"""Decoded tables kept on disk; beyond that the first go, and are decoded again when they are asked for."""
+
+SLACK_MS: Final = 86_400_000
+"""How far outside of the times that its files show the rows of a family may lie: as far as a message's own time is
+believed against that of its entry."""
+
+Stamp = tuple[int, int, int]
+
+
+class Key(NamedTuple):
+    """A family as its files were when they were looked at."""
+
+    family: Family
+    stamps: tuple[Stamp | None, ...]
+
+
+class Scan:
+    """An archive, read as far as queries need. Queries may run at the same time.
+
+    Args:
+        paths: Files, folders and patterns; none are pi's own folders.
+        events: Also build `events`.
+        processes: How many decode at once; None takes the processors there are.
+
+    Raises:
+        SourceError: A path does not exist or cannot be read.
+        WrongUseError: Standard input was named, which can be read only once.
+    """
+
+    def __init__(
+        self, paths: Sequence[str | os.PathLike[str]], *, events: bool = False, processes: int | None = None
+    ) -> None:
+        if any(os.fspath(path) == "-" for path in paths):
+            raise WrongUseError("standard input can be read only once; write it to a file and name that")
+        self._paths = list(paths) or default_paths()
+        self._events = events
+        self._processes = max(1, processes or _processors())
+        self._lock = threading.RLock()
+        self._marks: dict[Path, tuple[Stamp | None, Marks]] = {}
+        self._places: dict[Key, tuple[Future[Spill], int]] = {}
+        self._batches: list[Future[Spill]] = []
+        self._pool: Pool | None = None
+        self._users = 0
+        self._folder: Path | None = None
+        self._number = 0
+        self.decoded: list[Family] = []
+        """The families that were decoded, as often as they were."""
+        find_files(self._paths)
+
+    def families(self) -> list[Family]:
+        """Return the families as the files are now; a file that has not changed is not looked at again."""
+        files = find_files(self._paths)
+        marks: dict[Path, tuple[Stamp | None, Marks]] = {}
+        with Bar("looking", len(files)) as bar:
+            for path in files:
+                stamp = _stamp(path)
+                known = self._marks.get(path)
+                marks[path] = known if known is not None and known[0] == stamp else (stamp, look(path))
+                bar.advance(1)
+        with self._lock:
+            self._marks = marks
+        return group(each for _, each in marks.values())
+
+    def read(self, table: str, span: Span, columns: list[str]) -> Iterator[Piece]:
+        """Yield what each family has in a table, in order; families that lie outside of `span` are left out."""
+        return self.pieces(table, [family for family in self.families() if _touches(family, span)], columns)
+
+    def pieces(self, table: str, families: Sequence[Family], columns: list[str]) -> Iterator[Piece]:
+        """Yield what each of some families has in a table, in order.
+
+        Raises:
+            PimetricsError: The only file cannot be read, or there is no room for decoded tables.
+        """
+        with self._lock:
+            keys = [self._key(family) for family in families]
+            missing = sum(key.family.size for key in keys if self._place(key) is None)
+        with self._working(missing) as pool, Bar("reading", missing) as bar:
+            position = 0
+            ahead: list[int] = []
+            held: Future[Spill] | None = None
+            frames: list[pl.DataFrame] = []
+            for number, key in enumerate(keys):
+                position = max(position, number)
+                ahead = [each for each in ahead if each > number]
+                while position < len(keys) and len(ahead) <= pool.size + AHEAD:
+                    position = self._submit(keys, position, pool, bar)
+                    ahead.append(position)
+                with self._lock:
+                    place = self._place(key)
+                    if place is None:  # it was decoded and has left the cache since
+                        self._submit(keys, number, pool, bar)
+                        place = self._places[key]
+                future, at = place
+                if future is not held:
+                    frames = self._frames(future, table, columns)
+                    held = future
+                yield Piece(frames[at], _first(keys, number + 1))
+
+    def _frames(self, future: Future[Spill], table: str, columns: list[str]) -> list[pl.DataFrame]:
+        spill = future.result()
+        with self._lock:  # so that nobody makes room meanwhile
+            frames = spill.read(table, columns)
+            self._trim(future)
+        return frames
+
+    # --- what is decoded --------------------------------------------------------------------------------------------
+
+    def _key(self, family: Family) -> Key:
+        return Key(family, tuple(self._marks[path][0] if path in self._marks else None for path in family.files))
+
+    def _place(self, key: Key) -> tuple[Future[Spill], int] | None:
+        place = self._places.get(key)
+        if place is not None and place[0].done() and (place[0].cancelled() or place[0].exception() is not None):
+            return None  # it was stopped; whoever needs it tries again
+        return place
+
+    def _submit(self, keys: list[Key], position: int, pool: Pool, bar: Bar) -> int:
+        """See to it that some families from a position on are decoded soon; return where they end."""
+        with self._lock:
+            place = self._place(keys[position])
+            if place is not None:
+                return position + 1
+            batch: list[Key] = []
+            size = 0
+            for key in keys[position : position + BATCH_FAMILIES]:
+                if self._place(key) is not None or (batch and size + key.family.size > BATCH_BYTES):
+                    break
+                batch.append(key)
+                size += key.family.size
+            self._number += 1
+            job = Job(
+                [key.family.files for key in batch],
+                self._home() / f"{self._number:06d}",
+                self._events,
+                len(self._marks) > 1,
+            )
+            future = pool.submit(job)
+            future.add_done_callback(lambda _future: bar.advance(size))
+            self._batches.append(future)
+            self._places.update({key: (future, at) for at, key in enumerate(batch)})
+            self.decoded += [key.family for key in batch]
+            return position + len(batch)
+
+    def _trim(self, held: Future[Spill]) -> None:
+        """Keep the cache in its bounds."""
+        done = [each for each in self._batches if each.done() and not each.cancelled() and each.exception() is None]
+        size = sum(each.result().size for each in done)
+        for future in done:
+            if size <= CACHE_BYTES:
+                return
+            if future is not held:
+                size -= future.result().size
+                self._batches.remove(future)
+                self._places = {key: place for key, place in self._places.items() if place[0] is not future}
+                shutil.rmtree(future.result().folder, ignore_errors=True)
+
+    def _home(self) -> Path:
+        if self._folder is None:
+            try:
+                self._folder = Path(tempfile.mkdtemp(prefix="pimetrics-scan-"))
+            except OSError as error:
+                raise no_room(Path(tempfile.gettempdir()), error) from None
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return self._folder
+
+    @contextmanager
+    def _working(self, missing: int) -> Iterator[Pool]:
+        """Lend the pool; when nobody needs it any more its processes end."""
+        with self._lock:
+            if self._pool is None:
+                self._pool = Pool(self._processes if missing >= PARALLEL_BYTES else 1)
+            pool = self._pool
+            self._users += 1
+        try:
+            yield pool
+        finally:
+            with self._lock:
+                self._users -= 1
+                last = self._users == 0
+                if last:
+                    self._pool = None
+            if last:
+                pool.close()
+
+
+def _first(keys: list[Key], number: int) -> float | None:
+    if number >= len(keys):
+        return None
+    first = keys[number].family.first
+    return -inf if first is None else first
+
+
+def _touches(family: Family, span: Span) -> bool:
+    first, last = family.first, family.last
+    if span[0] > span[1]:
+        return False
+    return (first is None or first - SLACK_MS <= span[1]) and (last is None or last + SLACK_MS >= span[0])
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        info = path.stat()
+    except OSError:
+        return None
+    return info.st_size, info.st_mtime_ns, info.st_ino
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

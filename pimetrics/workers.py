@@ -1,0 +1,151 @@
+"""Decoding in other processes: interpreters started for it alone, which are told on standard input what to read.
+
+They import this package and nothing of the caller. (`multiprocessing` with spawn runs the caller's `__main__` again in
+every child, which breaks scripts without a guard, and fork is unsafe with polars' threads.)
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
+
+from pimetrics.api import load_files
+from pimetrics.errors import PimetricsError, StateError
+from pimetrics.pipeline import no_cyclic_gc
+from pimetrics.sinks.frames import tables
+from pimetrics.sinks.spill import Spill, write_spill
+
+_CODE = "import sys; sys.path[:] = {path!r}; from pimetrics.workers import serve; serve()"
+
+
+class Job(NamedTuple):
+    """Decode families, one at a time, into a folder.
+
+    Attributes:
+        families: The files of each.
+        folder: Where the tables go.
+        events: Also build `events`.
+        forgive: Warn of a file that cannot be read, and go on.
+    """
+
+    families: Sequence[Sequence[Path]]
+    folder: Path
+    events: bool
+    forgive: bool
+
+
+def do(job: Job) -> Spill:
+    """Do a job here.
+
+    Raises:
+        PimetricsError: A file cannot be read and that is not forgiven, or there is no room for the tables.
+    """
+
+    def each() -> Any:
+        for files in job.families:
+            with no_cyclic_gc():
+                ledger, _ = load_files(files, events=job.events, forgive=job.forgive)
+                yield tables(ledger.rows, events=job.events)
+            del ledger
+
+    spill = write_spill(job.folder, each())
+    gc.collect()
+    return spill
+
+
+class Pool:
+    """Does jobs in order of submission: in a thread of this process, or each in one of several others.
+
+    Args:
+        processes: How many; 1 stays in this process.
+    """
+
+    def __init__(self, processes: int) -> None:
+        self.size = processes
+        self._threads = ThreadPoolExecutor(processes, thread_name_prefix="pimetrics")
+        self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
+        self._all: list[subprocess.Popen[bytes]] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def submit(self, job: Job) -> Future[Spill]:
+        """Do a job soon."""
+        return self._threads.submit(do if self.size == 1 or not sys.executable else self._elsewhere, job)
+
+    def close(self) -> None:
+        """Drop what waits and end the other processes; a job in this process runs to its end."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._closed = True
+            for process in self._all:
+                process.kill()
+        self._threads.shutdown(wait=self.size > 1)
+        for process in self._all:
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+    def _elsewhere(self, job: Job) -> Spill:
+        process = self._process()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        told = {
+            "families": [[str(path) for path in files] for files in job.families],
+            "folder": str(job.folder),
+            "events": job.events,
+            "forgive": job.forgive,
+        }
+        try:
+            process.stdin.write(json.dumps(told).encode("ascii") + b"\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        except (BrokenPipeError, ValueError):
+            answer = b""
+        if not answer:
+            raise StateError("a decoding process ended early; is there enough memory for the largest session?")
+        self._idle.put(process)
+        result = json.loads(answer)
+        if "error" in result:
+            raise StateError(result["error"])
+        return Spill(job.folder, result["rows"], result["size"])
+
+    def _process(self) -> subprocess.Popen[bytes]:
+        try:
+            return self._idle.get_nowait()
+        except Empty:
+            pass
+        with self._lock:
+            if self._closed:
+                raise StateError("reading was stopped")
+            process = subprocess.Popen(
+                [sys.executable, "-c", _CODE.format(path=sys.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            self._all.append(process)
+        return process
+
+
+def serve() -> None:
+    """Do jobs that come on standard input, one a line, until it ends."""
+    try:
+        for line in sys.stdin.buffer:
+            told = json.loads(line)
+            families = [[Path(path) for path in files] for files in told["families"]]
+            try:
+                spill = do(Job(families, Path(told["folder"]), told["events"], told["forgive"]))
+            except PimetricsError as error:
+                answer: dict[str, Any] = {"error": str(error)}
+            else:
+                answer = {"rows": spill.rows, "size": spill.size}
+            sys.stdout.buffer.write(json.dumps(answer).encode("ascii") + b"\n")
+            sys.stdout.buffer.flush()
+    except (KeyboardInterrupt, BrokenPipeError):
+        return  # whoever asked is gone

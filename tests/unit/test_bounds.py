@@ -1,0 +1,62 @@
+"""What a filter says about time."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from math import inf
+
+import polars as pl
+import pytest
+from polars.io.plugins import register_io_source
+
+from pimetrics.sinks.bounds import ALWAYS, time_span
+from pimetrics.sinks.frames import schema
+
+T = datetime(2026, 11, 30, tzinfo=UTC)
+U = datetime(2026, 12, 1, tzinfo=UTC)
+A, B = T.timestamp() * 1000, U.timestamp() * 1000
+TIME = pl.col("time")
+
+
+def pushed(which: pl.Expr) -> pl.Expr | None:
+    """The predicate as polars hands it to a source."""
+    given: list[pl.Expr | None] = []
+
+    def source(_columns, predicate, _rows, _size):
+        given.append(predicate)
+        yield pl.DataFrame(schema=schema("usage"))
+
+    register_io_source(source, schema=schema("usage")).filter(which).collect()
+    return given[0]
+
+
+@pytest.mark.parametrize(
+    ("which", "span"),
+    [
+        (TIME >= T, (A, inf)),
+        (TIME > T, (A, inf)),
+        (TIME < T, (-inf, A)),
+        (TIME == T, (A, A)),
+        (pl.lit(T) <= TIME, (A, inf)),
+        (TIME.is_between(T, U), (A, B)),
+        ((TIME >= T) & (TIME < U), (A, B)),
+        ((TIME >= T) & (pl.col("model") == "m"), (A, inf)),
+        ((TIME == T) | (TIME == U), (A, B)),
+        ((TIME > U) & (TIME < T), (B, A)),
+        (TIME.dt.date() == date(2026, 11, 30), (A, B)),
+        ((TIME > T) | (pl.col("model") == "m"), ALWAYS),
+        ((TIME > T) | TIME.is_null(), ALWAYS),
+        (TIME.is_null(), ALWAYS),
+        (TIME.dt.hour() > 3, ALWAYS),
+        (pl.col("session_id") == "s", ALWAYS),
+        (TIME.map_batches(lambda s: s.is_not_null(), return_dtype=pl.Boolean), ALWAYS),
+    ],
+)
+def test_the_span_of_a_filter(which: pl.Expr, span: tuple[float, float]) -> None:
+    """Comparisons of `time` with a literal bound it, alone, joined, or on its date; whatever else does not."""
+    assert time_span(pushed(which)) == span
+
+
+def test_no_filter_bounds_nothing() -> None:
+    """Without a predicate every family can have rows."""
+    assert time_span(None) == ALWAYS
