@@ -6,24 +6,19 @@ decoded, and those that share a day with them; only the days that they touch, or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from hashlib import blake2b
-from math import inf
 from pathlib import Path
 from typing import NamedTuple
-
-import polars as pl
 
 from pimetrics import __version__
 from pimetrics.progress import Bar
 from pimetrics.rows import TABLES
 from pimetrics.scanning import Scan
 from pimetrics.sinks.frames import schema
-from pimetrics.sinks.lazy import EARLY_MS, Piece, once
-from pimetrics.sinks.parquet import SCHEMA_VERSION, UNKNOWN_DATE, Export, Group, Manifest, Partition, empty, exporting
+from pimetrics.sinks.parquet import SCHEMA_VERSION, UNKNOWN_DATE, Group, Manifest, dates_of, empty, exporting
+from pimetrics.sources.content import content_of
 from pimetrics.sources.families import Family
-from pimetrics.sources.fingerprint import fingerprint
 
 
 class Outcome(NamedTuple):
@@ -72,7 +67,7 @@ def export(scan: Scan, folder: Path) -> Outcome:
         manifest.groups = {names[f][0]: Group(names[f][1], sorted(dates[f])) for f in families}
         for table in TABLES:
             kept = {} if old is None else {d: part for d, part in old.tables[table].items() if d not in stale}
-            kept.update(_write(target, table, scan.pieces(table, needed, list(schema(table))), stale))
+            kept.update(target.put_all(table, scan.pieces(table, needed, list(schema(table))), stale))
             if UNKNOWN_DATE not in kept:
                 kept[UNKNOWN_DATE] = target.put(table, UNKNOWN_DATE, empty(table))
             manifest.tables[table] = kept
@@ -89,8 +84,8 @@ def _names(families: Sequence[Family]) -> dict[Family, tuple[str, dict[str, list
         for family in families:
             sources: dict[str, list[object]] = {}
             for path in family.files:
-                print_ = fingerprint(path)
-                sources[str(path)] = [None, None] if print_ is None else list(print_)
+                content = content_of(path)
+                sources[str(path)] = [None, None] if content is None else list(content)
             name = blake2b(repr(sorted(sources.items())).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
             found[family] = (name, sources)
             bar.advance(family.size)
@@ -101,49 +96,5 @@ def _dates(scan: Scan, families: Sequence[Family]) -> list[set[str]]:
     found: list[set[str]] = [set() for _ in families]
     for table in TABLES:
         for dates, piece in zip(found, scan.pieces(table, families, ["time"]), strict=True):
-            dates.update(_date_column(piece.frame).unique().to_list())
+            dates.update(dates_of(piece.frame))
     return found
-
-
-def _write(target: Export, table: str, pieces: Iterator[Piece], wanted: set[str]) -> dict[str, Partition]:
-    """Write the wanted partitions of a table; each as soon as no family that is still to come can add to it."""
-    made: dict[str, Partition] = {}
-    waiting: dict[str, list[pl.DataFrame]] = {}
-
-    def write(dates: Iterable[str]) -> None:
-        for date in sorted(dates):
-            frames = waiting.pop(date)
-            if date in made:  # a row from before the first time of its family
-                frames.append(target.get(table, date))
-            made[date] = target.put(table, date, pl.concat(frames))
-
-    ends: list[float] = []
-
-    def noted() -> Iterator[Piece]:
-        for piece in pieces:
-            ends.append(inf if piece.next_first is None else piece.next_first)
-            yield piece
-
-    for frame in once(noted()):
-        if len(frame):
-            parts = frame.with_columns(_date_column(frame).alias("date")).partition_by(
-                "date", as_dict=True, include_key=False
-            )
-            for (date,), part in parts.items():
-                if date in wanted:
-                    waiting.setdefault(str(date), []).append(part)
-        complete = _day_before(ends.pop())
-        write([date for date in waiting if date != UNKNOWN_DATE and date <= complete])
-    write(list(waiting))
-    return made
-
-
-def _day_before(first: float) -> str:
-    """Return the last day that lies wholly before a time, a little earlier."""
-    if first in (inf, -inf):
-        return "" if first < 0 else "9999-99-99"
-    return datetime.fromtimestamp((first - EARLY_MS - 86_400_000) / 1000, UTC).date().isoformat()
-
-
-def _date_column(frame: pl.DataFrame) -> pl.Series:
-    return frame["time"].dt.strftime("%Y-%m-%d").fill_null(UNKNOWN_DATE)

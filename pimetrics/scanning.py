@@ -18,11 +18,11 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
-from typing import Final, NamedTuple
-
-import polars as pl
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pimetrics.errors import WrongUseError
+from pimetrics.ledger.schema import is_state_file
+from pimetrics.names import printable
 from pimetrics.progress import Bar
 from pimetrics.sinks.bounds import Span
 from pimetrics.sinks.lazy import Piece
@@ -30,6 +30,9 @@ from pimetrics.sinks.spill import Spill, no_room
 from pimetrics.sources.families import Family, Marks, group, look
 from pimetrics.sources.paths import default_paths, find_files
 from pimetrics.workers import Job, Pool
+
+if TYPE_CHECKING:
+    import polars as pl
 
 BATCH_BYTES: Final = 32 << 20
 """Families are decoded together until they have this many bytes."""
@@ -69,7 +72,7 @@ class Scan:
 
     Raises:
         SourceError: A path does not exist or cannot be read.
-        WrongUseError: Standard input was named, which can be read only once.
+        WrongUseError: Standard input was named, which can be read only once, or a ledger of `serve`.
     """
 
     def __init__(
@@ -77,6 +80,9 @@ class Scan:
     ) -> None:
         if any(os.fspath(path) == "-" for path in paths):
             raise WrongUseError("standard input can be read only once; write it to a file and name that")
+        for path in paths:
+            if is_state_file(Path(path)):
+                raise WrongUseError(f"{printable(str(path))} is a ledger; use read for it, it needs no second pass")
         self._paths = list(paths) or default_paths()
         self._events = events
         self._processes = max(1, processes or _processors())

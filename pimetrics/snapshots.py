@@ -1,4 +1,4 @@
-"""What a request for metrics is shown: totals and gauges at one moment. The exporter makes it, sinks and page show it."""
+"""Totals and gauges at one moment: what a request for metrics is shown. Exporters make it, sinks and page show it."""
 
 from __future__ import annotations
 

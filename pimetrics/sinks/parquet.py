@@ -15,10 +15,12 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from hashlib import blake2b
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +30,7 @@ from pimetrics.errors import StateError
 from pimetrics.names import printable
 from pimetrics.rows import TABLES
 from pimetrics.sinks.frames import schema
+from pimetrics.sinks.lazy import EARLY_MS, Piece, once
 
 SCHEMA_VERSION: Final = 1
 """Of tables and manifest. Rises when a column goes or changes its meaning; new columns alone do not raise it."""
@@ -132,6 +135,35 @@ class Export:
         self.written[table, date] = part
         return part
 
+    def put_all(self, table: str, pieces: Iterable[Piece], wanted: Container[str]) -> dict[str, Partition]:
+        """Put the wanted partitions of a table, each as soon as no piece that is still to come can add to it."""
+        made: dict[str, Partition] = {}
+        waiting: dict[str, list[pl.DataFrame]] = {}
+
+        def write(dates: Iterable[str]) -> None:
+            for date in sorted(dates):
+                frames = waiting.pop(date)
+                if date in made:  # a row from before the first time of its family
+                    frames.append(self.get(table, date))
+                made[date] = self.put(table, date, pl.concat(frames))
+
+        complete = ""
+
+        def noted() -> Iterator[Piece]:
+            nonlocal complete
+            for piece in pieces:
+                complete = _day_before(piece.next_first)
+                yield piece
+
+        for frame in once(noted()):
+            dated = frame.with_columns(_date_column(frame).alias("date"))
+            for (date,), part in dated.partition_by("date", as_dict=True, include_key=False).items():
+                if date in wanted:
+                    waiting.setdefault(str(date), []).append(part)
+            write([date for date in waiting if date != UNKNOWN_DATE and date <= complete])
+        write(list(waiting))
+        return made
+
     def get(self, table: str, date: str) -> pl.DataFrame:
         """Return a partition that was put."""
         base = self._aside if (table, date) in self.written else self.folder
@@ -199,6 +231,24 @@ def exporting(folder: Path) -> Iterator[Export]:
 def empty(table: str) -> pl.DataFrame:
     """Return a table without rows."""
     return pl.DataFrame(schema=schema(table))
+
+
+def dates_of(frame: pl.DataFrame) -> list[str]:
+    """Return the partitions that hold rows of a frame."""
+    return _date_column(frame).unique().to_list()
+
+
+def _date_column(frame: pl.DataFrame) -> pl.Series:
+    return frame["time"].dt.strftime("%Y-%m-%d").fill_null(UNKNOWN_DATE)
+
+
+def _day_before(first: float | None) -> str:
+    """Return the last day that lies wholly before a time, and a little more; no time is the end of all."""
+    if first is None:
+        return "9999-99-99"
+    if first == -inf:
+        return ""
+    return datetime.fromtimestamp((first - EARLY_MS) / 1000 - 86_400, UTC).date().isoformat()
 
 
 @contextmanager

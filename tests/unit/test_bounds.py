@@ -15,7 +15,7 @@ from pimetrics.sinks.frames import schema
 T = datetime(2026, 11, 30, tzinfo=UTC)
 U = datetime(2026, 12, 1, tzinfo=UTC)
 A, B = T.timestamp() * 1000, U.timestamp() * 1000
-TIME = pl.col("time")
+time = pl.col("time")
 
 
 def pushed(which: pl.Expr) -> pl.Expr | None:
@@ -33,23 +33,23 @@ def pushed(which: pl.Expr) -> pl.Expr | None:
 @pytest.mark.parametrize(
     ("which", "span"),
     [
-        (TIME >= T, (A, inf)),
-        (TIME > T, (A, inf)),
-        (TIME < T, (-inf, A)),
-        (TIME == T, (A, A)),
-        (pl.lit(T) <= TIME, (A, inf)),
-        (TIME.is_between(T, U), (A, B)),
-        ((TIME >= T) & (TIME < U), (A, B)),
-        ((TIME >= T) & (pl.col("model") == "m"), (A, inf)),
-        ((TIME == T) | (TIME == U), (A, B)),
-        ((TIME > U) & (TIME < T), (B, A)),
-        (TIME.dt.date() == date(2026, 11, 30), (A, B)),
-        ((TIME > T) | (pl.col("model") == "m"), ALWAYS),
-        ((TIME > T) | TIME.is_null(), ALWAYS),
-        (TIME.is_null(), ALWAYS),
-        (TIME.dt.hour() > 3, ALWAYS),
+        (time >= T, (A, inf)),
+        (time > T, (A, inf)),
+        (time < T, (-inf, A)),
+        (time == T, (A, A)),
+        (pl.lit(T) <= time, (A, inf)),
+        (time.is_between(T, U), (A, B)),
+        ((time >= T) & (time < U), (A, B)),
+        ((time >= T) & (pl.col("model") == "m"), (A, inf)),
+        ((time == T) | (time == U), (A, B)),
+        ((time > U) & (time < T), (B, A)),
+        (time.dt.date() == date(2026, 11, 30), (A, B)),
+        ((time > T) | (pl.col("model") == "m"), ALWAYS),
+        ((time > T) | time.is_null(), ALWAYS),
+        (time.is_null(), ALWAYS),
+        (time.dt.hour() > 3, ALWAYS),
         (pl.col("session_id") == "s", ALWAYS),
-        (TIME.map_batches(lambda s: s.is_not_null(), return_dtype=pl.Boolean), ALWAYS),
+        (time.map_batches(lambda s: s.is_not_null(), return_dtype=pl.Boolean), ALWAYS),
     ],
 )
 def test_the_span_of_a_filter(which: pl.Expr, span: tuple[float, float]) -> None:

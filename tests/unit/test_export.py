@@ -262,7 +262,7 @@ def test_rows_from_before_their_family_began_reach_their_day(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A day that was already written takes more rows."""
-    monkeypatch.setattr(exporting, "_day_before", lambda _first: "9999-99-99")
+    monkeypatch.setattr(parquet, "_day_before", lambda _first: "9999-99-99")
     (archive / "5.jsonl").write_bytes(session(5, day=1))
     export(Scan([archive]), tmp_path / "out")
     assert_exported(tmp_path / "out", archive)
