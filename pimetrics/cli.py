@@ -15,6 +15,7 @@ _COMMANDS = {
     "doctor": "What is found, what is read, what is wrong.",
     "serve": "Follow what pi writes and serve it to Prometheus.",
     "record": "Run pi, or read its pipe, and keep a stamped recording.",
+    "backfill": "Print history as OpenMetrics, for promtool.",
     "demo": "Play bundled recordings into a live exporter.",
     "export": "All tables as Parquet files.",
 }

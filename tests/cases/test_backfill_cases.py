@@ -1,0 +1,63 @@
+"""The cases about history in OpenMetrics."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from click.testing import CliRunner
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
+
+from pimetrics.cli import cli
+from tests.cases.scans import case
+from tests.golden.recordings import recordings, scraped
+
+
+def backfilled(*args):
+    """Return what `backfill` prints, and its samples by series in the order of the text."""
+    result = CliRunner().invoke(cli, ["backfill", *map(str, args)])
+    assert result.exit_code == 0, result.stderr
+    series = defaultdict(list)
+    for family in parse(result.stdout):
+        for sample in family.samples:
+            series[sample.name, tuple(sorted(sample.labels.items()))].append((float(sample.timestamp), sample.value))
+    return result.stdout, series
+
+
+def test_history_of_a_fork():
+    """Case 84: ends with EOF, one head a family, times and counters never fall, and the fork's prefix counts once."""
+    text, series = backfilled(*case("01").files)
+    right = case("84").right
+    assert text.endswith(right["ends_with"])
+    for samples in series.values():
+        times, values = zip(*samples, strict=True)
+        assert list(times) == sorted(set(times))
+        assert list(values) == sorted(values)
+        assert values[0] == 0
+    heads = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(heads) == len(set(heads))
+    cost = [samples[-1][1] for (name, _), samples in series.items() if name == "pi_cost_usd_total"]
+    assert sum(cost) == pytest.approx(right["last_cost_usd"])
+
+
+@pytest.mark.parametrize("recording", [r for r in recordings() if r.name.startswith("1.6.0/")], ids=lambda r: r.name)
+def test_last_minus_first_is_the_scrape(recording):
+    """Backfilled series end where the live ones of the same archive stand, to the last digit."""
+    _, series = backfilled(recording.stream)
+    live = {
+        key: value
+        for key, value in scraped(recording.stream).items()
+        if key[0].startswith("pi_") and value and key[0].endswith(("_total", "_count", "_sum", "_bucket"))
+    }
+    found = {key: samples[-1][1] - samples[0][1] for key, samples in series.items()}
+    timeless = ("pi_extension_errors_total",)  # an event without any time, and no row
+    assert {k: v for k, v in found.items() if v} == {k: v for k, v in live.items() if k[0] not in timeless}
+
+
+def test_labels_of_the_scrape_can_be_given():
+    """`--label` adds job and instance to every series; what is no label is refused."""
+    _, series = backfilled(*case("01").files, "--label", "job=pimetrics", "--label", "instance=a:1")
+    assert all({("job", "pimetrics"), ("instance", "a:1")} <= set(labels) for _, labels in series)
+    result = CliRunner().invoke(cli, ["backfill", str(case("01").files[0]), "--label", "no-label"])
+    assert result.exception is not None
+    assert "NAME=VALUE" in str(result.exception)
