@@ -8,11 +8,11 @@ import time
 
 import click
 
+from pimetrics.commands.diagnosis import Diagnosis, as_dict
 from pimetrics.commands.output import escape_what_cannot_be_printed
 from pimetrics.commands.progress import watched
 from pimetrics.examination import examine
 from pimetrics.places import chosen_dirs
-from pimetrics.reports.diagnosis import Diagnosis, as_dict
 from pimetrics.sources.paths import default_paths, find_files
 
 
