@@ -8,13 +8,11 @@ same archive: backfilled and live series join without a jump when their labels a
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, Metric, UnknownMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 
@@ -55,8 +53,8 @@ def history(moves: Iterable[Moved], extra: Mapping[str, str] | None = None) -> I
         families[move.metric][move.labels].append((move.time, move.amount))
     added = dict(extra or {})
     for name, family in METRICS.items():
-        if name in families:
-            yield _text(_family(name, family, families.pop(name), added))
+        for metric in _families(name, family, families.pop(name, {}), added):
+            yield _text(metric)
     yield b"# EOF\n"
 
 
@@ -73,32 +71,60 @@ def _text(metric: Metric) -> bytes:
     return text.removesuffix(b"# EOF\n")
 
 
-def _family(name: str, family: Family, series: dict[Labels, list[tuple[int, int]]], added: dict[str, str]) -> Metric:
+def _families(
+    name: str, family: Family, series: dict[Labels, list[tuple[int, int]]], added: dict[str, str]
+) -> Iterator[Metric]:
+    if not series:
+        return
+    if family.kind == HISTOGRAM:
+        yield from _histogram(name, family, series, added)
+        return
+    out = CounterMetricFamily(name, family.help, labels=(*family.labels, *added))
+    for labels, moves in sorted(series.items()):
+        total = 0
+        for time, amounts in _samples(moves):
+            total += sum(amounts)
+            out.add_metric((*labels, *added.values()), total / family.scale, timestamp=time / 1000)
+    yield out
+
+
+def _histogram(
+    name: str, family: Family, series: dict[Labels, list[tuple[int, int]]], added: dict[str, str]
+) -> Iterator[Metric]:
+    """Yield a histogram's series as three families of no type.
+
+    A typed histogram must have all its series together at each time, and Python's own parser then loses samples
+    (prometheus_client 0.26). A database keeps names and values, which are the same either way.
+    """
     names = (*family.labels, *added)
-    out: Any = (HistogramMetricFamily if family.kind == HISTOGRAM else CounterMetricFamily)(
-        name, family.help, labels=names
-    )
-    bounds = [round(bound * family.scale) for bound in family.buckets]
-    texts = [*(str(float(bound)) for bound in family.buckets), "+Inf"]
+    buckets = UnknownMetricFamily(f"{name}_bucket", family.help, labels=(*names, "le"))
+    count = UnknownMetricFamily(f"{name}_count", family.help, labels=names)
+    total = UnknownMetricFamily(f"{name}_sum", family.help, labels=names)
     for labels, moves in sorted(series.items()):
         values = (*labels, *added.values())
-        moves.sort()
-        counts, total = [0] * (len(bounds) + 1), 0
+        for bound in (*family.buckets, float("inf")):
+            limit = bound * family.scale
+            seen = 0
+            for time, amounts in _samples(moves):
+                seen += sum(amount <= limit for amount in amounts)
+                buckets.add_metric((*values, _le(bound)), seen, timestamp=time / 1000)
+        seen = added_up = 0
         for time, amounts in _samples(moves):
-            for amount in amounts:
-                total += amount
-                counts[bisect_left(bounds, amount)] += 1
-            if family.kind == HISTOGRAM:
-                buckets = list(zip(texts, map(float, accumulate(counts)), strict=True))
-                out.add_metric(values, buckets, total / family.scale, timestamp=time / 1000)
-            else:
-                out.add_metric(values, total / family.scale, timestamp=time / 1000)
-    found: Metric = out
-    return found
+            seen += len(amounts)
+            added_up += sum(amounts)
+            count.add_metric(values, seen, timestamp=time / 1000)
+            total.add_metric(values, added_up / family.scale, timestamp=time / 1000)
+    yield from (buckets, count, total)
+
+
+def _le(bound: float) -> str:
+    """Write a bound as the scrape does, or the series would not join."""
+    return "+Inf" if bound == float("inf") else str(float(bound))
 
 
 def _samples(moves: list[tuple[int, int]]) -> Iterator[tuple[int, list[int]]]:
     """Yield (time, amounts that come in) of a series' samples, in order of time, none at the same time."""
+    moves.sort()
     at: int | None = None
     group: list[int] = []
     last: int | None = None
