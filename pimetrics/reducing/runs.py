@@ -98,6 +98,11 @@ class Runs:
             elif run is None and self._prompt is None:
                 self._open_prompt({"time": moment.time, "time_source": moment.time_source}, event.received_ms)
                 self._name_prompt(moment)
+        if moment.time is not None:
+            # RPC output has no header: the first work in it has no time before its first message.
+            for begun in (self._prompt, run, self._turn):
+                if begun is not None and begun.when["time"] is None:
+                    begun.when = {"time": moment.time, "time_source": "anchor"}
         if run is not None and message.role != "system":
             run.begun = True
         if message.role != "assistant":
