@@ -46,7 +46,9 @@ def main() -> None:
             time.sleep(seconds)
             used = (cpu_seconds(served.process.pid) - before) / (time.monotonic() - start)
             memory = next(
-                int(line.split()[1]) for line in Path(f"/proc/{served.process.pid}/status").open() if line.startswith("VmRSS")
+                int(line.split()[1])
+                for line in Path(f"/proc/{served.process.pid}/status").open()
+                if line.startswith("VmRSS")
             )
             start = time.monotonic()
             served.process.send_signal(signal.SIGTERM)

@@ -93,7 +93,11 @@ def test_70_zeros_from_the_first_scrape(folder):
     rig = Rig(folder, settle=0)
     rig.poll()
     first = series(rig)
-    bounded = [name for name, family in METRICS.items() if family.kind == "counter" and set(family.closed) == set(family.labels)]
+    bounded = [
+        name
+        for name, family in METRICS.items()
+        if family.kind == "counter" and set(family.closed) == set(family.labels)
+    ]
     for name in bounded:
         family = METRICS[name]
         for values in itertools.product(*family.closed.values()):
@@ -151,8 +155,24 @@ def test_73_sessions_make_no_series(folder):
                 ],
                 "usage": {"input": 1, "output": 1, "cacheRead": 0, "cacheWrite": 0, "cost": {"total": 0.001}},
             }  # fmt: skip
-            out.append({"type": "session", "version": 3, "id": f"s{n}", "cwd": f"/w/{n}", "timestamp": "2026-11-16T09:00:00.000Z"})
-            out.append({"type": "message", "id": f"{n:08x}", "parentId": None, "timestamp": "2026-11-16T09:00:01.000Z", "message": message})
+            out.append(
+                {
+                    "type": "session",
+                    "version": 3,
+                    "id": f"s{n}",
+                    "cwd": f"/w/{n}",
+                    "timestamp": "2026-11-16T09:00:00.000Z",
+                }
+            )
+            out.append(
+                {
+                    "type": "message",
+                    "id": f"{n:08x}",
+                    "parentId": None,
+                    "timestamp": "2026-11-16T09:00:01.000Z",
+                    "message": message,
+                }
+            )
         append(folder / "many.jsonl", *(json.dumps(each).encode() + b"\n" for each in out))
         rig.rest()
 

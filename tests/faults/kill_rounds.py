@@ -47,7 +47,13 @@ def kill_rounds(folder: Path, *, rounds: int, seed: int) -> Found:
         last, cost = tokens, usd
 
     with path.open("ab", buffering=0) as out:
-        header = {"type": "session", "version": 3, "id": "k", "timestamp": "2026-11-07T12:00:00.000Z", "cwd": "/srv/demo"}
+        header = {
+            "type": "session",
+            "version": 3,
+            "id": "k",
+            "timestamp": "2026-11-07T12:00:00.000Z",
+            "cwd": "/srv/demo",
+        }
         out.write(json.dumps(header).encode() + b"\n")
         for _ in range(rounds):
             with Served([path, "--state", state, "--idle-timeout", "5"]) as served:

@@ -139,7 +139,9 @@ def test_68_a_real_full_disk(folder, tmp_path):
     """A 1 MiB file system filled to the last byte: start, follow, free it, restart; four calls."""
     small = tmp_path / "small"
     small.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", small], check=False, capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", small], check=False, capture_output=True
+    ).returncode:
         pytest.skip("mounting is not allowed here")
     header, *records = tail_lines("68")
     try:

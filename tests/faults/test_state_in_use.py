@@ -15,7 +15,17 @@ from pimetrics.ledger.sqlite import SqliteLedger
 
 
 def serve(state, folder) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pimetrics", "serve", folder, "--state", state, "--web.listen-address", "127.0.0.1:0"]
+    command = [
+        sys.executable,
+        "-m",
+        "pimetrics",
+        "serve",
+        folder,
+        "--state",
+        state,
+        "--web.listen-address",
+        "127.0.0.1:0",
+    ]
     return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=30, check=False)
 
 
