@@ -36,6 +36,7 @@ POLL_SECONDS: Final = 0.25
 RETRY_SECONDS: Final = 1.0
 EVICT_SECONDS: Final = 900.0
 _SWEEP_SECONDS: Final = 30.0
+_SHOW_SECONDS: Final = 0.2
 
 
 class _Held(NamedTuple):
@@ -112,6 +113,7 @@ class Daemon:
         self._swept_at = float("-inf")
         self._files_read = 0
         self._lost_told = 0
+        self._shown_at = float("-inf")
 
     def begin(self) -> None:
         """Open the ledger.
@@ -143,6 +145,7 @@ class Daemon:
             self._take_files(now)
             self._release(now)
             self._commit_if_due(always=True)
+            self._exporter.publish_if_read()
             self._see_ready()
             if now - self._swept_at >= _SWEEP_SECONDS:
                 self._swept_at = now
@@ -283,7 +286,8 @@ class Daemon:
             for piece in pieces:
                 self._take_piece(piece)
                 self._commit_if_due()
-                if not self._exporter.ready:
+                if not self._exporter.ready and self._now() - self._shown_at >= _SHOW_SECONDS:
+                    self._shown_at = self._now()
                     self._show(follower)
                     self._progress(self._files_read, follower.lag_bytes)
         self._gone.update(follower.gone)

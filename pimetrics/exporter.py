@@ -106,6 +106,7 @@ class Exporter:
         self._clock = clock
         self._intake = _Intake()
         self._pipeline = Pipeline(self._intake)
+        self._published_bytes = 0
         self._live = Live(idle)
         self._feeding = threading.Lock()
         self._shown = threading.Lock()
@@ -228,9 +229,15 @@ class Exporter:
             self._move(moved)
         self.publish()
 
+    def publish_if_read(self) -> None:
+        """Move over the same where bytes were read that gave no rows, as most of a stream does."""
+        if self._pipeline.stats.bytes_read != self._published_bytes:
+            self.publish()
+
     def publish(self) -> None:
         """Move over what is counted about the exporter itself."""
         stats, totals = self._pipeline.stats, self.ledger.totals
+        self._published_bytes = stats.bytes_read
         counts: dict[str, dict[Labels, int]] = {}
         for metric, by_name in (
             ("pimetrics_records_total", stats.records),

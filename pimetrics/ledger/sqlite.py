@@ -55,6 +55,9 @@ _UPSERT_FILE: Final = """
 """
 
 
+_CUT_OFF: Final = "facts INDEXED BY facts_cut_off"  # left to itself, SQLite scans the table
+
+
 class _Kept(NamedTuple):
     fact: Fact
     place: int
@@ -274,7 +277,7 @@ class SqliteLedger:
         place = keys.place(table, keys.open_key(alias, 1))
         new = set(self._new_by_alias.get((tbl, hashed), ()))
         for digest, ordinal, *row in self._db.execute(
-            "SELECT hash, ordinal, counted, owner, entry_id, holders, body FROM facts "
+            f"SELECT hash, ordinal, counted, owner, entry_id, holders, body FROM {_CUT_OFF} "
             "WHERE tbl = ? AND place = ? AND ordinal > 0 AND alias = ? ORDER BY ordinal",
             (tbl, place, hashed),
         ).fetchall():
@@ -357,7 +360,7 @@ class SqliteLedger:
         self._has_open = {
             names[tbl]
             for tbl in names
-            if db.execute("SELECT 1 FROM facts WHERE tbl = ? AND ordinal > 0 LIMIT 1", (tbl,)).fetchone()
+            if db.execute(f"SELECT 1 FROM {_CUT_OFF} WHERE tbl = ? AND ordinal > 0 LIMIT 1", (tbl,)).fetchone()
         }
 
 

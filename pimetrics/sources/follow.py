@@ -36,7 +36,8 @@ _LOST_SECONDS: Final = 5.0
 _STEADY_SECONDS: Final = 1.0
 """How long a compressed file must rest before it is read: it is read whole each time."""
 
-_RETRY_SECONDS: Final = 2.0
+_RETRY_SECONDS: Final = 0.5
+_RETRIES_PER_SECOND: Final = 200
 _SESSION_ENTRY: Final = re.compile(
     rb'^\{"type":"(message|model_change|thinking_level_change|session_info|compaction|custom|custom_message)"',
     re.MULTILINE,
@@ -308,9 +309,11 @@ class Follower:
         except OSError as error:
             self._trouble(file, error, now)
             return False
-        if (info.st_dev, info.st_ino) != (file.info.st_dev, file.info.st_ino):
+        if (info.st_dev, info.st_ino) != (file.info.st_dev, file.info.st_ino) or not stat.S_ISREG(info.st_mode):
             self._folders.hint(os.path.abspath(file.path), now)
             path = file.path
+            if not stat.S_ISREG(info.st_mode):
+                self._files.pop((info.st_dev, info.st_ino), None)
             self._replaced(path, file, now)
             self._came(path, now, wall)
             return False
@@ -417,7 +420,7 @@ class Follower:
             file.state = "unreadable"
             self.troubles.append((file.path, error.strerror or str(error)))
         self._lagging[id(file)] = file
-        self._schedule.add(file, now + _RETRY_SECONDS)
+        self._schedule.add(file, now + max(_RETRY_SECONDS, len(self._lagging) / _RETRIES_PER_SECOND))
 
 
 def _stamp(info: os.stat_result) -> tuple[int, int, int]:

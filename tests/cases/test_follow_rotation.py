@@ -38,10 +38,10 @@ def test_05_a_migrated_file_counts_once(folder, tmp_path):
     path = folder / "s.jsonl"
     path.write_bytes(v1.read_bytes())
     rig.rest()
-    rig.assert_right({"cost_usd": 0.017})
+    rig.assert_right({"usage_rows": 2, "cost_usd": 0.015})
     path.write_bytes(v3.read_bytes())
     rig.rest()
-    rig.assert_right({"input": 157, "output": 18, "cost_usd": 0.017})
+    rig.assert_right({"usage_rows": 3, "input": 157, "output": 18, "cost_usd": 0.017})
     assert len(pimetrics.read(tmp_path / "l.db").usage) == 3
     assert rig.rejects == 0
     assert rig.total("pimetrics_source_resets_total", reason="rewritten") == 1

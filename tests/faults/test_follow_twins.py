@@ -1,0 +1,77 @@
+"""A fact from a session file waits for its twin from a stream, which knows more; recordings are read first."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cases.test_follow_rotation import append
+from tests.property.test_sources_in_any_order import WITH_FILES
+from tests.rig import Rig
+from tests.support import read
+
+PAIR = next(each for each in WITH_FILES if len(each.session_paths) == 1)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "followed"
+    made.mkdir()
+    return made
+
+
+def shown(rig: Rig) -> dict[tuple[str, tuple[str, ...]], int]:
+    """The counters and sums of pi's own metrics that are not 0."""
+    return {key: n for key, n in rig.increase.items() if key[0].startswith("pi_") and n}
+
+
+def wanted(*sources: tuple[str, bytes]) -> dict[tuple[str, tuple[str, ...]], int]:
+    """The same of a ledger that was given the stream first."""
+    result = read(*sources)
+    found = {key: n for key, n in result.counters.items() if key[0].startswith("pi_") and n}
+    for (metric, labels), (counts, total) in result.histograms.items():
+        found[metric + "_sum", labels], found[metric + "_count", labels] = total, sum(counts)
+    return {key: n for key, n in found.items() if n}
+
+
+@pytest.mark.parametrize("first", ["stream", "file"])
+def test_either_twin_first_within_the_settle_time(folder, first):
+    """Whichever comes first, within two seconds, counters are those of the stream: no late revision."""
+    stream, file = PAIR.stamped(), PAIR.session_paths[0].read_bytes()
+    rig = Rig(folder)
+    rig.poll()
+    order = [("r.jsonl", stream), ("s.jsonl", file)]
+    for name, data in order if first == "stream" else reversed(order):
+        append(folder / name, data)
+        rig.poll()
+    rig.rest()
+    want = wanted(("r", stream), ("s", file))
+    got = shown(rig)
+    for key in want:
+        if key[0] not in {"pi_prompts_total", "pi_prompt_duration_seconds_sum"}:
+            assert got.get(key) == want[key], key
+
+
+def test_catching_up_reads_recordings_first(folder):
+    """Session files are named before the recording, and still the stream moves the counters."""
+    append(folder / "a-session.jsonl", PAIR.session_paths[0].read_bytes())
+    append(folder / "z-recording.jsonl", PAIR.stamped())
+    rig = Rig(folder)
+    rig.poll(1)
+    assert rig.exporter.ready
+    seen = rig.exporter.snapshot().histograms.get("pi_time_to_first_token_seconds", {})
+    want = read(("r", PAIR.stamped())).histograms
+    assert {labels: each.total for labels, each in seen.items()} == {
+        labels: total for (metric, labels), (_, total) in want.items() if metric == "pi_time_to_first_token_seconds"
+    }
+    assert rig.total("pimetrics_late_revisions_total", table="usage") == 0
+
+
+def test_a_fact_of_a_file_shows_after_the_settle_time(folder):
+    """Without a twin it shows two seconds later, not before."""
+    rig = Rig(folder)
+    rig.poll()
+    append(folder / "s.jsonl", PAIR.session_paths[0].read_bytes())
+    rig.poll(2)
+    assert rig.total("pi_requests_total") == 0
+    rig.rest()
+    assert rig.total("pi_requests_total") == read(PAIR.session_paths[0].read_bytes()).total("pi_requests_total")

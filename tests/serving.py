@@ -1,0 +1,94 @@
+"""A real `pimetrics serve` on a port of its own, for measurements and fault tests."""
+
+from __future__ import annotations
+
+import re
+import select
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+
+class Served:
+    """Runs `serve`; a context manager that kills what still runs at its end."""
+
+    def __init__(self, arguments: Sequence[object], **options: object) -> None:
+        self.started = time.monotonic()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pimetrics", "serve", *map(str, arguments), "--web.listen-address", "127.0.0.1:0"],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            **options,  # type: ignore[call-overload]
+        )
+        self.said = b""
+        self._url = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    @property
+    def url(self) -> str:
+        """Where it serves; waits until it says so."""
+        deadline = time.monotonic() + 30
+        while not self._url:
+            assert self.process.stderr is not None
+            if select.select([self.process.stderr], [], [], 0.5)[0]:
+                line = self.process.stderr.readline()
+                self.said += line
+                found = re.search(rb"serving (http://\S+)/metrics", line)
+                if found:
+                    self._url = found.group(1).decode()
+                assert line, f"it ended: {self.said.decode()}"
+            assert time.monotonic() < deadline, self.said
+        return self._url
+
+    def get(self, path: str = "/metrics") -> str | None:
+        """Return a page, None when it is refused or answers an error."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+                return str(answer.read().decode())
+        except (urllib.error.URLError, ConnectionError):
+            return None
+
+    def ready(self) -> float:
+        """Wait until it is ready; return how long that took since its start, seconds."""
+        deadline = self.started + 120
+        while self.get("/-/ready") is None:
+            assert time.monotonic() < deadline, "it did not become ready"
+            assert self.process.poll() is None, self.said
+            time.sleep(0.02)
+        return time.monotonic() - self.started
+
+    def sum(self, metric: str, **labels: str) -> float | None:
+        """Return a metric summed over the labels that are not named; None while it does not show."""
+        page = self.get()
+        if page is None:
+            return None
+        found = [
+            float(line.rpartition(" ")[2])
+            for line in page.splitlines()
+            if re.match(rf"{metric}[ {{]", line) and all(f'{k}="{v}"' in line for k, v in labels.items())
+        ]
+        return sum(found) if found else None
+
+    def wait_for(self, metric: str, value: float, within: float = 20, **labels: str) -> None:
+        """Wait until a metric shows a value."""
+        deadline = time.monotonic() + within
+        while (now := self.sum(metric, **labels)) != value:
+            assert time.monotonic() < deadline, f"{metric} is {now}, not {value}"
+            time.sleep(0.05)
