@@ -277,7 +277,7 @@ class SqliteLedger:
         place = keys.place(table, keys.open_key(alias, 1))
         new = set(self._new_by_alias.get((tbl, hashed), ()))
         for digest, ordinal, *row in self._db.execute(
-            f"SELECT hash, ordinal, counted, owner, entry_id, holders, body FROM {_CUT_OFF} "
+            f"SELECT hash, ordinal, counted, owner, entry_id, holders, body FROM {_CUT_OFF} "  # noqa: S608
             "WHERE tbl = ? AND place = ? AND ordinal > 0 AND alias = ? ORDER BY ordinal",
             (tbl, place, hashed),
         ).fetchall():
@@ -360,7 +360,7 @@ class SqliteLedger:
         self._has_open = {
             names[tbl]
             for tbl in names
-            if db.execute(f"SELECT 1 FROM {_CUT_OFF} WHERE tbl = ? AND ordinal > 0 LIMIT 1", (tbl,)).fetchone()
+            if db.execute(f"SELECT 1 FROM {_CUT_OFF} WHERE tbl = ? AND ordinal > 0 LIMIT 1", (tbl,)).fetchone()  # noqa: S608
         }
 
 

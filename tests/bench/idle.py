@@ -46,7 +46,7 @@ def main() -> None:
             used = (cpu_seconds(served.process.pid) - before) / (time.monotonic() - start)
             memory = next(
                 int(line.split()[1])
-                for line in Path(f"/proc/{served.process.pid}/status").open()
+                for line in Path(f"/proc/{served.process.pid}/status").read_text().splitlines()
                 if line.startswith("VmRSS")
             )
             start = time.monotonic()
