@@ -10,14 +10,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from pimetrics.ledger.memory import MemoryLedger
 from pimetrics.ledger.totals import Totals
 from pimetrics.marks import Mark
 from pimetrics.names import METRICS, label_value
-from pimetrics.pipeline import Pipeline, Source
+from pimetrics.pipeline import Pipeline, Source, Stats
 from pimetrics.rows import Row
 from pimetrics.sinks.births import HOLD_SECONDS, Births, head_of
 from pimetrics.sinks.live import IDLE_SECONDS, Doing, Live
@@ -26,6 +26,38 @@ from pimetrics.snapshots import Labels, Observed, Snapshot
 T = TypeVar("T")
 
 ERRORS_METRIC = "pi_extension_errors_total"
+
+
+def counted_on_the_way(stats: Stats, totals: Totals, duplicates: int) -> dict[str, dict[Labels, int]]:
+    """Return what is counted about reading itself, as counters."""
+    by_name: dict[str, Mapping[str, int]] = {
+        "pimetrics_records_total": stats.records,
+        "pimetrics_rejects_total": stats.rejects,
+        "pimetrics_unknown_total": stats.unknown,
+        "pimetrics_late_revisions_total": totals.late,
+        "pimetrics_label_overflow_total": totals.overflow,
+        "pimetrics_duplicates_skipped_total": {"other_source": duplicates},
+    }
+    counts: dict[str, dict[Labels, int]] = {
+        metric: {(name,): amount for name, amount in found.items()} for metric, found in by_name.items()
+    }
+    return counts | {
+        "pimetrics_fused_lines_total": {(): stats.fused_lines},
+        "pimetrics_bytes_read_total": {(): stats.bytes_read},
+    }
+
+
+def snapshot_of(ledger: MemoryLedger, stats: Stats) -> Snapshot:
+    """Return what a scrape would show of a ledger that was read once and is not followed."""
+    counters: dict[str, dict[Labels, int]] = defaultdict(dict)
+    for (metric, labels), amount in ledger.totals.counters.items():
+        counters[metric][labels] = amount
+    histograms: dict[str, dict[Labels, Observed]] = defaultdict(dict)
+    for (metric, labels), seen in ledger.totals.histograms.items():
+        histograms[metric][labels] = Observed(tuple(seen.counts), seen.total)
+    counters[ERRORS_METRIC] = {(): stats.extension_errors}
+    counters |= counted_on_the_way(stats, ledger.totals, ledger.duplicates)
+    return Snapshot(counters, histograms, {"pimetrics_ready": {(): 1.0}})
 
 
 class LiveLedger(Protocol):
@@ -238,24 +270,10 @@ class Exporter:
         """Move over what is counted about the exporter itself."""
         stats, totals = self._pipeline.stats, self.ledger.totals
         self._published_bytes = stats.bytes_read
-        counts: dict[str, dict[Labels, int]] = {}
-        for metric, by_name in (
-            ("pimetrics_records_total", stats.records),
-            ("pimetrics_rejects_total", stats.rejects),
-            ("pimetrics_unknown_total", stats.unknown),
-            ("pimetrics_late_revisions_total", totals.late),
-            ("pimetrics_label_overflow_total", totals.overflow),
-            ("pimetrics_source_resets_total", self.resets),
-            ("pimetrics_duplicates_skipped_total", {"other_source": self.ledger.duplicates}),
-        ):
-            counts[metric] = {(name,): amount for name, amount in by_name.items()}
-        for metric, amount in (
-            ("pimetrics_fused_lines_total", stats.fused_lines),
-            ("pimetrics_bytes_read_total", stats.bytes_read),
-            ("pimetrics_ledger_commits_total", self.commits),
-            ("pimetrics_ledger_commit_failures_total", self.commit_failures),
-        ):
-            counts[metric] = {(): amount}
+        counts = counted_on_the_way(stats, totals, self.ledger.duplicates)
+        counts["pimetrics_source_resets_total"] = {(name,): amount for name, amount in self.resets.items()}
+        counts["pimetrics_ledger_commits_total"] = {(): self.commits}
+        counts["pimetrics_ledger_commit_failures_total"] = {(): self.commit_failures}
         with self._shown:
             self._self = counts
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +15,8 @@ from pimetrics.commands.output import escape_what_cannot_be_printed
 from pimetrics.commands.progress import watched
 from pimetrics.commands.stdin import refuse_terminal
 from pimetrics.errors import WrongUseError
+from pimetrics.ledger.memory import MemoryLedger
+from pimetrics.pipeline import Stats
 from pimetrics.reports.data import rows, top_as_rows, top_rows, write_csv
 from pimetrics.reports.selection import Facts, Range, Selected, Zone, parse_range
 from pimetrics.reports.summary import summarize
@@ -41,6 +44,11 @@ _BY = (
 @click.option("--timezone", metavar="ZONE", help="Cut days in this zone (Europe/Berlin, UTC); default: local time.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object; --by and --top add to it.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print one view as CSV (by day, unless --by or --top says which).")
+@click.option(
+    "--textfile",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the metrics of a scrape to this .prom file, for node_exporter, instead of a report.",
+)
 @click.option("--strict", is_flag=True, help="Exit with 1 when a line was rejected.")
 def command(
     *,
@@ -52,6 +60,7 @@ def command(
     timezone: str | None,
     as_json: bool,
     as_csv: bool,
+    textfile: Path | None,
     strict: bool,
 ) -> None:
     """Report what pi did and cost.
@@ -63,6 +72,8 @@ def command(
     sub-agents. Figures of one session, prompt or turn, and all of --json and --csv, hold both.
     """
     refuse_terminal(paths)
+    if textfile is not None and (as_csv or as_json or by or top or since or until):
+        raise WrongUseError("--textfile writes all metrics; give it alone")
     if as_csv and (as_json or len(by) + (top is not None) > 1):
         raise WrongUseError("--csv prints one table; give one --by, or --top, and no --json")
     zone = Zone(timezone)
@@ -71,7 +82,9 @@ def command(
     selected = ledger if within.is_open else Selected(ledger, within)
     summary = summarize(selected, pipeline.stats)
     escape_what_cannot_be_printed()
-    if as_csv:
+    if textfile is not None:
+        _write(textfile, ledger, pipeline.stats)
+    elif as_csv:
         view = "top" if top else by[0] if by else "day"
         found = top_as_rows(top_rows(selected, top, zone)) if top else rows(selected, view, zone)
         write_csv(sys.stdout, view, found, zone)
@@ -89,6 +102,13 @@ def command(
         _show(selected, summary, zone, within, by=by, top=top)
     if strict and summary["rejects"]["total"]:
         sys.exit(1)
+
+
+def _write(path: Path, ledger: MemoryLedger, stats: Stats) -> None:
+    from pimetrics.exporter import snapshot_of  # noqa: PLC0415  other reports do without Prometheus' formats
+    from pimetrics.sinks.textfile import write_textfile  # noqa: PLC0415
+
+    write_textfile(path, snapshot_of(ledger, stats))
 
 
 def _show(
