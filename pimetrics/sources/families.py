@@ -30,7 +30,7 @@ from typing import Any, Final
 from pimetrics.errors import SourceError
 from pimetrics.sources.compressed import read_chunks
 
-BLOCK_BYTES: Final = 1 << 16
+BLOCK_BYTES: Final = 1 << 15
 """How much of a head or tail is looked at; a tail without any time is taken longer."""
 
 _CHUNK_BYTES: Final = 1 << 20
@@ -44,7 +44,9 @@ _SWELLING: Final = 8
 """What a byte of a compressed file is taken for, when work is shared out."""
 
 _PI_NAME: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d-]+Z?_(?P<id>[^/\\]+)\.jsonl(?:\.gz|\.zst)?")
-_TIME: Final = re.compile(rb'"(timestamp|receivedAt)"\s*:\s*(?:(\d{12,14})(?![\d.])|"([0-9T:.Z+-]{16,40})")')
+_VALUE: Final = rb'"\s*:\s*(?:(\d{12,14})(?![\d.])|"([0-9T:.Z+-]{16,40})")'
+_TIME: Final = re.compile(rb'"timestamp' + _VALUE)  # two patterns: one that begins with a literal is ten times as fast
+_ARRIVAL: Final = re.compile(rb'"receivedAt' + _VALUE)
 _ANSWERED: Final = re.compile(rb'"sessionId"\s*:\s*"([^"\\]{1,200})"')
 
 
@@ -255,16 +257,20 @@ def _note_header(marks: Marks, header: dict[str, Any]) -> None:
 def _note_times(marks: Marks, data: bytes, *, first: bool) -> int:
     """Note the times in a block; those of messages at its near end become names. Return how many there were."""
     messages: list[int] = []
-    count = 0
-    for name, number, iso in _TIME.findall(data):
-        time = int(number) if number else _iso_ms(iso.decode("ascii"))
-        count += time is not None
-        marks.see(time)
-        if number and name == b"timestamp":
+    times: list[int] = []
+    for number, iso in _TIME.findall(data):
+        if number:
             messages.append(int(number))
+        elif (time := _iso_ms(iso.decode("ascii"))) is not None:
+            times.append(time)
+    times += messages
+    times += [int(number) for number, _ in _ARRIVAL.findall(data) if number]
+    if times:
+        marks.see(min(times))
+        marks.see(max(times))
     near = messages[:_MARKS] if first else messages[-_MARKS:]
     marks.names.update(f"at {time}" for time in near)
-    return count
+    return len(times)
 
 
 def _header(line: bytes) -> dict[str, Any] | None:

@@ -255,6 +255,32 @@ def test_wrong_input_is_told_at_once(tmp_path: Path) -> None:
         pm.scan(open(os.devnull, "rb").close() or sys.stdin.buffer)
 
 
+def test_a_ledger_is_refused(tmp_path: Path) -> None:
+    """The state of `serve` is for `read`; scanning it line by line would give nothing but rejects."""
+    (tmp_path / "state.db").write_bytes(b"SQLite format 3\0" + bytes(100))
+    with pytest.raises(pm.PimetricsError, match="is a ledger"):
+        pm.scan(tmp_path / "state.db")
+
+
+def test_the_recordings(fixtures: Path) -> None:
+    """Every recording of pi with its session files: the rows of `read`, table by table."""
+    lazy = pm.scan(fixtures / "streams")
+    for table, want in pm.read(fixtures / "streams").items():
+        assert_frame_equal(getattr(lazy, table).collect(engine="streaming").sort("row_id"), want.sort("row_id"))
+
+
+def test_what_no_mark_foretells_still_counts_once(tmp_path: Path) -> None:
+    """Two long files that share messages in the middle only are two families, and yet no row stands twice."""
+    a, b = session(0, answers=40).splitlines(keepends=True), session(1, answers=40).splitlines(keepends=True)
+    (tmp_path / "a.jsonl").write_bytes(b"".join(a))
+    (tmp_path / "b.jsonl").write_bytes(b"".join([*b[:15], *a[15:25], *b[25:]]))
+    scan = Scan([tmp_path])
+    assert len(scan.families()) == 2
+    usage, want = lazy_tables(scan.read).usage.collect(), pm.read(tmp_path).usage
+    assert sorted(usage["row_id"]) == sorted(want["row_id"])
+    assert usage["cost_usd"].sum() == want["cost_usd"].sum() == 35.0
+
+
 def test_events_on_request(archive: Path) -> None:
     """A row a record, as `read` gives them."""
     found = pm.scan(archive, events=True).events
