@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+
+
+_WORTH_BYTES: Final = 32 << 20
+"""Less than this is read before anybody has seen a bar."""
+
+Sources = Iterator[tuple[str, Iterable[bytes]]]
 
 
 class Bar:
@@ -56,3 +64,32 @@ class Bar:
         with self._lock:
             if self._progress is not None and self._task is not None:
                 self._progress.advance(self._task, amount)
+
+
+def watched(files: Sequence[Path], sources: Sources) -> Sources:
+    """Pass sources on, and show how much of the files has been read."""
+    sizes = {str(file): _size(file) for file in files}
+    whole = sum(sizes.values())
+    if whole < _WORTH_BYTES:
+        yield from sources
+        return
+    with Bar("reading", whole) as bar:
+        for name, chunks in sources:
+            yield name, _counted(chunks, sizes.get(name, 0), bar)
+
+
+def _counted(chunks: Iterable[bytes], size: int, bar: Bar) -> Iterator[bytes]:
+    left = size
+    for chunk in chunks:
+        read = min(len(chunk), left)  # a compressed file gives more than its size
+        left -= read
+        bar.advance(read)
+        yield chunk
+    bar.advance(left)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0  # reading it says what is wrong

@@ -10,9 +10,9 @@ import click
 
 from pimetrics.commands.diagnosis import Diagnosis, as_dict
 from pimetrics.commands.output import escape_what_cannot_be_printed
-from pimetrics.commands.progress import watched
 from pimetrics.examination import examine
 from pimetrics.places import chosen_dirs
+from pimetrics.progress import watched
 from pimetrics.sources.paths import default_paths, find_files
 
 

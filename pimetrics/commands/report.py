@@ -12,11 +12,11 @@ import click
 
 from pimetrics.api import load
 from pimetrics.commands.output import escape_what_cannot_be_printed
-from pimetrics.commands.progress import watched
 from pimetrics.commands.stdin import refuse_terminal
 from pimetrics.errors import WrongUseError
 from pimetrics.ledger.memory import MemoryLedger
 from pimetrics.pipeline import Stats
+from pimetrics.progress import watched
 from pimetrics.reports.data import rows, top_as_rows, top_rows, write_csv
 from pimetrics.reports.selection import Facts, Range, Selected, Zone, parse_range
 from pimetrics.reports.summary import summarize

@@ -7,7 +7,7 @@ from io import StringIO
 
 import pytest
 
-from pimetrics.commands import progress
+from pimetrics import progress
 
 
 class Terminal(StringIO):
