@@ -194,7 +194,6 @@ def test_variables_have_values(stores: Stores):
         assert len(found) >= 1, name
 
 
-@pytest.mark.xfail(reason="the exporter writes no exemplars yet", strict=True)
 def test_exemplars_are_there(stores: Stores):
     """Panels that ask for exemplars get sessions."""
     target = next(t for t in TARGETS if t.where.startswith("tools: Latency of all calls: p50"))
