@@ -30,6 +30,9 @@ DAY_SECONDS: Final = 86_400.0
 TURN_BYTES: Final = 8 << 20
 """Most bytes of one file in one poll, so that one large file does not hold up the others."""
 
+_WARM_FILES: Final = 200
+"""Most files that are read again after a restart only to know what goes on in them."""
+
 _LOST_SECONDS: Final = 5.0
 """How long a file that is gone from its place is looked for elsewhere."""
 
@@ -59,7 +62,7 @@ class Followed:
 
     __slots__ = (
         "changed", "compressed", "done", "due", "errors", "info", "known", "lost_at", "name", "offset", "path", "paths",
-        "state", "steady_at", "tier", "written",
+        "state", "steady_at", "tier", "warm", "written",
     )  # fmt: skip
 
     def __init__(self, path: str, info: os.stat_result) -> None:
@@ -75,6 +78,7 @@ class Followed:
         self.errors = 0
         self.lost_at: float | None = None
         self.steady_at = 0.0
+        self.warm = False
         self.due = float("inf")
         self.changed = 0.0
         self.tier = -1
@@ -117,8 +121,8 @@ class Follower:
     Args:
         paths: Files, folders and patterns; what does not exist yet is waited for.
         known: How far files were read before.
-        fresh: Files written within so many seconds are read anew even when they were read before: what goes on in
-            them is not in the ledger.
+        fresh: Files written within so many seconds are read anew, after all others, even when they were read before:
+            what goes on in them is not in the ledger.
         block: Most bytes of one piece.
     """
 
@@ -141,6 +145,7 @@ class Follower:
         self._hints: deque[str] = deque(maxlen=10_000)
         self._lagging: dict[int, Followed] = {}
         self._polled = False
+        self._warm: list[Followed] = []
         self.resets: dict[str, int] = {}
         """Files that were read again from the start, by reason."""
         self.gone: list[str] = []
@@ -210,6 +215,10 @@ class Follower:
             for file in queue:
                 self._schedule.add(file, now)
         self._polled = True
+        for file in sorted(self._warm, key=lambda each: -each.written)[:_WARM_FILES]:
+            file.warm = True
+            self._schedule.add(file, now)
+        self._warm.clear()
 
     def _came(self, path: str, now: float, wall: float) -> None:
         try:
@@ -224,12 +233,14 @@ class Follower:
             self._replaced(path, before, now)
         if file is None:
             file = self._files[info.st_dev, info.st_ino] = Followed(path, info)
-            unchanged = self._restore(file) and wall - info.st_mtime >= self._fresh
+            unchanged = self._restore(file)
             age = wall - max(info.st_mtime, info.st_ctime)
             file.changed = now - (0.0 if self._polled else max(0.0, age))
             self._by_path[path] = file
             if unchanged:
                 self._schedule.again(file, now)
+                if wall - info.st_mtime < self._fresh:
+                    self._warm.append(file)
             else:
                 self._lagging[id(file)] = file
                 self._schedule.add(file, now)
@@ -318,7 +329,7 @@ class Follower:
             self._came(path, now, wall)
             return False
         same = _stamp(info) == _stamp(file.info)
-        if same and id(file) not in self._lagging:
+        if same and id(file) not in self._lagging and not file.warm:
             if file.done or not self._has_ended(file, wall):
                 self._schedule.again(file, now)
                 return False
@@ -326,7 +337,7 @@ class Follower:
             file.changed, file.done = now, False
             if file.compressed and file.known.offset:
                 file.steady_at = now + _STEADY_SECONDS
-        file.info, file.written = info, info.st_mtime
+        file.info, file.written, file.warm = info, info.st_mtime, False
         self._lagging[id(file)] = file
         if now < file.steady_at:
             self._schedule.add(file, file.steady_at)
