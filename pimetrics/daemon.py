@@ -311,15 +311,13 @@ class Daemon:
         assert ledger is not None
         if piece.restart:
             self._reading.pop(file, None)
-        reading = self._reading.get(file)
+        reading = self._reading.pop(file, None)
         rows: list[Row] = []
         if piece.chunk:
             if reading is None:
                 self._files_read += 1
-                reading = self._reading[file] = _Reading(exporter.open(file.name), 0.0)
+                reading = _Reading(exporter.open(file.name), 0.0)
             reading.at = self._now()
-            if len(self._reading) > _MOST_READING:
-                self._drop(min(self._reading, key=lambda each: self._reading[each].at))
             rejected = exporter.rejected
             rows = exporter.read(reading.source, piece.chunk)
             if exporter.rejected > rejected:
@@ -329,6 +327,10 @@ class Daemon:
                     file.path,
                 )
             exporter.note(_name(file), reading.source, file.written)
+        if reading is not None:
+            self._reading[file] = reading  # at the end: the one that rests longest stands first
+            if len(self._reading) > _MOST_READING:
+                self._drop(next(iter(self._reading)))
         if piece.end and reading is not None:
             rows = [*rows, *exporter.end(reading.source)]
             self._drop(file)

@@ -41,6 +41,7 @@ _STEADY_SECONDS: Final = 1.0
 
 _RETRY_SECONDS: Final = 0.5
 _RETRIES_PER_SECOND: Final = 200
+_COMPRESSED: Final = (".gz", ".zst")
 _SESSION_ENTRY: Final = re.compile(
     rb'^\{"type":"(message|model_change|thinking_level_change|session_info|compaction|custom|custom_message)"',
     re.MULTILINE,
@@ -68,7 +69,7 @@ class Followed:
     def __init__(self, path: str, info: os.stat_result) -> None:
         self.path = self.name = path
         self.paths = {path}
-        self.compressed = path.endswith((".gz", ".zst"))
+        self.compressed = path.endswith(_COMPRESSED)
         self.info = info
         self.offset = 0
         self.known = NOTHING
@@ -82,6 +83,13 @@ class Followed:
         self.due = float("inf")
         self.changed = 0.0
         self.tier = -1
+
+    def move(self, path: str) -> None:
+        """The file is called otherwise now. (Or it is another one, with an inode that was free again.)"""
+        self.path, self.lost_at = path, None
+        if self.compressed != path.endswith(_COMPRESSED):
+            self.compressed = not self.compressed
+            self.offset, self.known, self.errors, self.name = 0, NOTHING, 0, path
 
     @property
     def mark(self) -> Mark:
@@ -248,7 +256,7 @@ class Follower:
         file.paths.add(path)
         self._by_path[path] = file
         if file.lost_at is not None or file.path not in file.paths:
-            file.path, file.lost_at = path, None
+            file.move(path)
         self._schedule.add(file, now)
 
     def _restore(self, file: Followed) -> bool:
@@ -279,11 +287,11 @@ class Follower:
         if file.path != path:
             return
         if file.paths:
-            file.path = min(file.paths)
+            file.move(min(file.paths))
         else:
             beside = _find_beside(path, file.info)
             if beside is not None:
-                file.path = beside
+                file.move(beside)
                 file.paths.add(beside)
                 self._by_path[beside] = file
             elif file.lost_at is None:
