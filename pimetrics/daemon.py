@@ -37,6 +37,8 @@ RETRY_SECONDS: Final = 1.0
 EVICT_SECONDS: Final = 900.0
 _SWEEP_SECONDS: Final = 30.0
 _SHOW_SECONDS: Final = 0.2
+_SHOW_ANYWAY_SECONDS: Final = 1.0
+_MOST_READING: Final = 2000
 
 
 class _Held(NamedTuple):
@@ -150,9 +152,9 @@ class Daemon:
             if now - self._swept_at >= _SWEEP_SECONDS:
                 self._swept_at = now
                 self._sweep(now)
-        behind = self._follower is not None and self._follower.behind
-        catching_up = behind and not self._exporter.ready and self._retry_at is None
-        if more or catching_up:
+        if self._retry_at is not None:
+            return RETRY_SECONDS
+        if more or (self._follower is not None and self._follower.behind and not self._exporter.ready):
             return 0.0
         return min(POLL_SECONDS, max(0.0, self._held[0].due - now) if self._held else POLL_SECONDS)
 
@@ -282,8 +284,10 @@ class Daemon:
         follower = self._follower
         if follower is None:
             return
+        news = False
         with contextlib.closing(follower.poll(now, self._clock())) as pieces:
             for piece in pieces:
+                news = True
                 self._take_piece(piece)
                 self._commit_if_due()
                 if not self._exporter.ready and self._now() - self._shown_at >= _SHOW_SECONDS:
@@ -298,19 +302,21 @@ class Daemon:
         for path, reason in follower.troubles:
             self._notices.say("unreadable", f"{printable(path)} cannot be read ({reason}); check its permissions", path)
         follower.troubles.clear()
-        self._show(follower)
+        if news or now - self._shown_at >= _SHOW_ANYWAY_SECONDS:
+            self._shown_at = now
+            self._show(follower)
 
     def _take_piece(self, piece: Piece) -> None:
         file, exporter, ledger = piece.file, self._exporter, self._ledger
         assert ledger is not None
         if piece.restart:
             self._reading.pop(file, None)
-        reading = self._reading.get(file)
+        reading = self._reading.pop(file, None)
         rows: list[Row] = []
         if piece.chunk:
             if reading is None:
                 self._files_read += 1
-                reading = self._reading[file] = _Reading(exporter.open(file.name), 0.0)
+                reading = _Reading(exporter.open(file.name), 0.0)
             reading.at = self._now()
             rejected = exporter.rejected
             rows = exporter.read(reading.source, piece.chunk)
@@ -321,6 +327,10 @@ class Daemon:
                     file.path,
                 )
             exporter.note(_name(file), reading.source, file.written)
+        if reading is not None:
+            self._reading[file] = reading  # at the end: the one that rests longest stands first
+            if len(self._reading) > _MOST_READING:
+                self._drop(next(iter(self._reading)))
         if piece.end and reading is not None:
             rows = [*rows, *exporter.end(reading.source)]
             self._drop(file)

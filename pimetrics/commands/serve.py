@@ -136,6 +136,7 @@ def command(
     stop.set()
     waker.close()
     reader.join()
+    gc.freeze()  # the end need not look at every row again
     if server.failed is not None:
         raise server.failed
 
@@ -216,7 +217,7 @@ def _read(daemon: Daemon, waker: Waker, stop: threading.Event, server: _Server) 
         daemon.run(waker, stop)
     except PimetricsError as error:
         server.failed = error
-    except BaseException as error:  # noqa: BLE001  raised again where the command ends
+    except Exception as error:  # noqa: BLE001  whatever it is: a daemon that does not read must not go on serving
         LOGGER.exception("the reader has failed; this is a bug of pimetrics")
         server.failed = error
     finally:

@@ -55,7 +55,8 @@ _UPSERT_FILE: Final = """
 """
 
 
-_CUT_OFF: Final = "facts INDEXED BY facts_cut_off"  # left to itself, SQLite scans the table
+# Left to itself, SQLite scans the table.
+_HAS_CUT_OFF: Final = "SELECT 1 FROM facts INDEXED BY facts_cut_off WHERE tbl = ? AND ordinal > 0 LIMIT 1"
 
 
 class _Kept(NamedTuple):
@@ -277,7 +278,7 @@ class SqliteLedger:
         place = keys.place(table, keys.open_key(alias, 1))
         new = set(self._new_by_alias.get((tbl, hashed), ()))
         for digest, ordinal, *row in self._db.execute(
-            f"SELECT hash, ordinal, counted, owner, entry_id, holders, body FROM {_CUT_OFF} "  # noqa: S608
+            "SELECT hash, ordinal, counted, owner, entry_id, holders, body FROM facts INDEXED BY facts_cut_off "
             "WHERE tbl = ? AND place = ? AND ordinal > 0 AND alias = ? ORDER BY ordinal",
             (tbl, place, hashed),
         ).fetchall():
@@ -357,11 +358,7 @@ class SqliteLedger:
         self.replaces = self.replaces or "silent" in meta
         self._rules.silent = self.replaces
         names = {number: table for table, number in TABLE_IDS.items()}
-        self._has_open = {
-            names[tbl]
-            for tbl in names
-            if db.execute(f"SELECT 1 FROM {_CUT_OFF} WHERE tbl = ? AND ordinal > 0 LIMIT 1", (tbl,)).fetchone()  # noqa: S608
-        }
+        self._has_open = {names[tbl] for tbl in names if db.execute(_HAS_CUT_OFF, (tbl,)).fetchone()}
 
 
 def _alias_hash(alias: Key) -> bytes:

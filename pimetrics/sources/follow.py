@@ -30,6 +30,9 @@ DAY_SECONDS: Final = 86_400.0
 TURN_BYTES: Final = 8 << 20
 """Most bytes of one file in one poll, so that one large file does not hold up the others."""
 
+_WARM_FILES: Final = 200
+"""Most files that are read again after a restart only to know what goes on in them."""
+
 _LOST_SECONDS: Final = 5.0
 """How long a file that is gone from its place is looked for elsewhere."""
 
@@ -38,6 +41,7 @@ _STEADY_SECONDS: Final = 1.0
 
 _RETRY_SECONDS: Final = 0.5
 _RETRIES_PER_SECOND: Final = 200
+_COMPRESSED: Final = (".gz", ".zst")
 _SESSION_ENTRY: Final = re.compile(
     rb'^\{"type":"(message|model_change|thinking_level_change|session_info|compaction|custom|custom_message)"',
     re.MULTILINE,
@@ -59,13 +63,13 @@ class Followed:
 
     __slots__ = (
         "changed", "compressed", "done", "due", "errors", "info", "known", "lost_at", "name", "offset", "path", "paths",
-        "state", "steady_at", "tier", "written",
+        "state", "steady_at", "tier", "warm", "written",
     )  # fmt: skip
 
     def __init__(self, path: str, info: os.stat_result) -> None:
         self.path = self.name = path
         self.paths = {path}
-        self.compressed = path.endswith((".gz", ".zst"))
+        self.compressed = path.endswith(_COMPRESSED)
         self.info = info
         self.offset = 0
         self.known = NOTHING
@@ -75,9 +79,17 @@ class Followed:
         self.errors = 0
         self.lost_at: float | None = None
         self.steady_at = 0.0
+        self.warm = False
         self.due = float("inf")
         self.changed = 0.0
         self.tier = -1
+
+    def move(self, path: str) -> None:
+        """The file is called otherwise now. (Or it is another one, with an inode that was free again.)"""
+        self.path, self.lost_at = path, None
+        if self.compressed != path.endswith(_COMPRESSED):
+            self.compressed = not self.compressed
+            self.offset, self.known, self.errors, self.name = 0, NOTHING, 0, path
 
     @property
     def mark(self) -> Mark:
@@ -117,8 +129,8 @@ class Follower:
     Args:
         paths: Files, folders and patterns; what does not exist yet is waited for.
         known: How far files were read before.
-        fresh: Files written within so many seconds are read anew even when they were read before: what goes on in
-            them is not in the ledger.
+        fresh: Files written within so many seconds are read anew, after all others, even when they were read before:
+            what goes on in them is not in the ledger.
         block: Most bytes of one piece.
     """
 
@@ -141,6 +153,7 @@ class Follower:
         self._hints: deque[str] = deque(maxlen=10_000)
         self._lagging: dict[int, Followed] = {}
         self._polled = False
+        self._warm: list[Followed] = []
         self.resets: dict[str, int] = {}
         """Files that were read again from the start, by reason."""
         self.gone: list[str] = []
@@ -210,6 +223,10 @@ class Follower:
             for file in queue:
                 self._schedule.add(file, now)
         self._polled = True
+        for file in sorted(self._warm, key=lambda each: -each.written)[:_WARM_FILES]:
+            file.warm = True
+            self._schedule.add(file, now)
+        self._warm.clear()
 
     def _came(self, path: str, now: float, wall: float) -> None:
         try:
@@ -224,12 +241,14 @@ class Follower:
             self._replaced(path, before, now)
         if file is None:
             file = self._files[info.st_dev, info.st_ino] = Followed(path, info)
-            unchanged = self._restore(file) and wall - info.st_mtime >= self._fresh
+            unchanged = self._restore(file)
             age = wall - max(info.st_mtime, info.st_ctime)
             file.changed = now - (0.0 if self._polled else max(0.0, age))
             self._by_path[path] = file
             if unchanged:
                 self._schedule.again(file, now)
+                if wall - info.st_mtime < self._fresh:
+                    self._warm.append(file)
             else:
                 self._lagging[id(file)] = file
                 self._schedule.add(file, now)
@@ -237,7 +256,7 @@ class Follower:
         file.paths.add(path)
         self._by_path[path] = file
         if file.lost_at is not None or file.path not in file.paths:
-            file.path, file.lost_at = path, None
+            file.move(path)
         self._schedule.add(file, now)
 
     def _restore(self, file: Followed) -> bool:
@@ -268,11 +287,11 @@ class Follower:
         if file.path != path:
             return
         if file.paths:
-            file.path = min(file.paths)
+            file.move(min(file.paths))
         else:
             beside = _find_beside(path, file.info)
             if beside is not None:
-                file.path = beside
+                file.move(beside)
                 file.paths.add(beside)
                 self._by_path[beside] = file
             elif file.lost_at is None:
@@ -318,7 +337,7 @@ class Follower:
             self._came(path, now, wall)
             return False
         same = _stamp(info) == _stamp(file.info)
-        if same and id(file) not in self._lagging:
+        if same and id(file) not in self._lagging and not file.warm:
             if file.done or not self._has_ended(file, wall):
                 self._schedule.again(file, now)
                 return False
@@ -326,7 +345,7 @@ class Follower:
             file.changed, file.done = now, False
             if file.compressed and file.known.offset:
                 file.steady_at = now + _STEADY_SECONDS
-        file.info, file.written = info, info.st_mtime
+        file.info, file.written, file.warm = info, info.st_mtime, False
         self._lagging[id(file)] = file
         if now < file.steady_at:
             self._schedule.add(file, file.steady_at)

@@ -44,20 +44,17 @@ def main() -> None:
             before, start = cpu_seconds(served.process.pid), time.monotonic()
             time.sleep(seconds)
             used = (cpu_seconds(served.process.pid) - before) / (time.monotonic() - start)
-            memory = next(
-                int(line.split()[1])
-                for line in Path(f"/proc/{served.process.pid}/status").read_text().splitlines()
-                if line.startswith("VmRSS")
-            )
+            status = Path(f"/proc/{served.process.pid}/status").read_text().splitlines()
+            memory = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
             start = time.monotonic()
             served.process.send_signal(signal.SIGTERM)
-            status = served.process.wait(30)
+            exit_status = served.process.wait(30)
             ended_s = time.monotonic() - start
         with Served([f"{folder}/sessions", "--state", f"{folder}/ledger.db"]) as served:
             again_s = served.ready()
         print(
             f"{files:,} files: ready in {ready_s:.2f} s, again in {again_s:.2f} s; idle {used:.2%} of a core, "
-            f"{memory / 1024:.0f} MiB; SIGTERM exit {status} in {ended_s:.2f} s"
+            f"{memory / 1024:.0f} MiB; SIGTERM exit {exit_status} in {ended_s:.2f} s"
         )
 
 

@@ -228,7 +228,7 @@ def test_79_a_restart_finds_what_goes_on(folder, tmp_path):
     rig.poll()
     rig.stop()
     rig.start()
-    rig.poll(1)
+    rig.poll()
     assert rig.gauge("pi_runs_active") == 1
     rig.stop()
 
