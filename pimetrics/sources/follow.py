@@ -85,7 +85,7 @@ class Followed:
         self.tier = -1
 
     def move(self, path: str) -> None:
-        """The file is called otherwise now. (Or it is another one, with an inode that was free again.)"""
+        """The file is called otherwise now, or it is another one with an inode that was free again."""
         self.path, self.lost_at = path, None
         if self.compressed != path.endswith(_COMPRESSED):
             self.compressed = not self.compressed
