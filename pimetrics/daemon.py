@@ -35,6 +35,8 @@ POLL_SECONDS: Final = 0.25
 
 RETRY_SECONDS: Final = 1.0
 EVICT_SECONDS: Final = 900.0
+FORGET_ROWS: Final = 1000
+_FORGET_SECONDS: Final = 3600.0
 _SWEEP_SECONDS: Final = 30.0
 _SHOW_SECONDS: Final = 0.2
 _SHOW_ANYWAY_SECONDS: Final = 1.0
@@ -71,6 +73,8 @@ class Daemon:
         monotonic: A clock that never goes back, seconds.
         settle: See `SETTLE_SECONDS`.
         idle: Seconds of silence after which a source closes its gauges.
+        ended: Tells whether a file surely has its last byte.
+        keep_s: How long rows are kept, seconds; None keeps them for ever.
         notices: Where to say what is wrong.
         progress: Told (files read, bytes left) while catching up.
     """
@@ -87,6 +91,8 @@ class Daemon:
         put_aside: Callable[[], object] = lambda: None,
         settle: float = SETTLE_SECONDS,
         idle: float = EVICT_SECONDS,
+        ended: Callable[[str], bool] = lambda _path: False,
+        keep_s: float | None = None,
         notices: Notices | None = None,
         progress: Callable[[int, int], None] = lambda _files, _bytes: None,
     ) -> None:
@@ -99,6 +105,9 @@ class Daemon:
         self._now = monotonic
         self._settle = settle
         self._idle = idle
+        self._ended = ended
+        self._keep_s = keep_s
+        self._forgot_at = float("-inf")
         self._evict = max(idle, EVICT_SECONDS)
         self._notices = notices or Notices()
         self._progress = progress
@@ -152,6 +161,7 @@ class Daemon:
             if now - self._swept_at >= _SWEEP_SECONDS:
                 self._swept_at = now
                 self._sweep(now)
+            self._forget_rows(now)
         if self._retry_at is not None:
             return RETRY_SECONDS
         if more or (self._follower is not None and self._follower.behind and not self._exporter.ready):
@@ -203,7 +213,7 @@ class Daemon:
         self._gone.clear()
         self._files_read = 0
         if self._paths:
-            self._follower = Follower(self._paths, known=ledger.files(), fresh=self._idle)
+            self._follower = Follower(self._paths, known=ledger.files(), fresh=self._idle, ended=self._ended)
         self._exporter.publish()
 
     def _commit_if_due(self, *, always: bool = False) -> None:
@@ -220,6 +230,13 @@ class Daemon:
         self._marks.clear()
         self._gone.clear()
         self._committed_at = self._now()
+
+    def _forget_rows(self, now: float) -> None:
+        """Delete old rows, a few at a time, so that nothing waits for it."""
+        if self._keep_s is None or self._ledger is None or now - self._forgot_at < _FORGET_SECONDS:
+            return
+        if self._ledger.forget_rows(round((self._clock() - self._keep_s) * 1000)) < FORGET_ROWS:
+            self._forgot_at = now
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:

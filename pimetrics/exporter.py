@@ -90,6 +90,9 @@ class LiveLedger(Protocol):
     def caught_up(self) -> None:
         """Count from now on."""
 
+    def forget_rows(self, before_ms: int, at_most: int = 1000) -> int:
+        """Delete the bodies of old rows; return how many."""
+
     def close(self) -> None:
         """Give the ledger free."""
 

@@ -48,6 +48,7 @@ class Rig:
         idle: float = 900.0,
         piped: bool = False,
         open_ledger: Callable[[], LiveLedger] | None = None,
+        ended: Callable[[str], bool] = lambda _path: False,
     ) -> None:
         self.folder = folder
         self.state = state
@@ -57,6 +58,7 @@ class Rig:
         self._settle = settle
         self._idle = idle
         self._piped = piped
+        self._ended = ended
         self._open = open_ledger or self._open_ledger
         self.increase: Counter[tuple[str, tuple[str, ...]]] = Counter()
         self._last: dict[tuple[str, tuple[str, ...]], int] = {}
@@ -80,6 +82,7 @@ class Rig:
             put_aside=lambda: self.state and put_aside(self.state),
             settle=self._settle,
             idle=self._idle,
+            ended=self._ended,
             notices=self.notices,
         )
         self.daemon.begin()

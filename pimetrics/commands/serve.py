@@ -33,6 +33,8 @@ from pimetrics.places import recordings_dir, sessions_dir, state_file
 from pimetrics.sinks.births import HOLD_SECONDS
 from pimetrics.sinks.live import IDLE_SECONDS
 from pimetrics.sinks.metrics import PiCollector
+from pimetrics.sinks.recording import is_over
+from pimetrics.sinks.retention import parse_keep
 from pimetrics.sources.paths import find_files
 from pimetrics.sources.stdin import PipeBuffer, read_pipe
 from pimetrics.sources.waker import Waker
@@ -76,6 +78,12 @@ _GRACE_SECONDS = 1
     help="How long scrapers are shown a new series at 0, so that increase() sees its first increment.",
 )
 @click.option(
+    "--retention",
+    default="forever",
+    show_default=True,
+    help="How long rows stay in the ledger, such as 400d; counters and what was seen stay in any case.",
+)
+@click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of log lines."
 )
 def command(
@@ -86,6 +94,7 @@ def command(
     no_state: bool,
     idle: float,
     zero_hold: float,
+    retention: str,
     log_format: str,
 ) -> None:
     """Follow what pi writes and serve it to Prometheus.
@@ -95,6 +104,7 @@ def command(
     """
     if no_state and state is not None:
         raise WrongUseError("--state and --no-state exclude each other; give one of them")
+    keep_s = None if retention == "forever" else parse_keep(retention)
     refuse_terminal(paths)
     set_up(log_format)
     names = [path for path in paths if path != "-"]
@@ -118,6 +128,8 @@ def command(
         monotonic=time.monotonic,
         put_aside=lambda: None if file is None else put_aside(file),
         idle=idle,
+        ended=is_over,
+        keep_s=keep_s,
         progress=_progress(exporter) if sys.stderr.isatty() else lambda _files, _bytes: None,
     )
     listener = listen(address)

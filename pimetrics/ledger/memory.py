@@ -58,6 +58,18 @@ class MemoryLedger:
     def caught_up(self) -> None:
         """Facts count from the start here."""
 
+    def forget_rows(self, before_ms: int, at_most: int = 1000) -> int:
+        """Delete the values of old facts, which stay known; return how many."""
+        deleted = 0
+        for table, facts in self._facts.items():
+            for key, fact in facts.items():
+                if not fact.bare and 0 <= keys.place(table, key) < before_ms:
+                    fact.values, fact.bare = {}, True
+                    deleted += 1
+                    if deleted >= at_most:
+                        return deleted
+        return deleted
+
     def close(self) -> None:
         """There is nothing to give free."""
 
@@ -65,6 +77,8 @@ class MemoryLedger:
         """Yield the facts of a table that have not given way to a settled twin."""
         settled = self._settled.get(table)
         for key, fact in self._facts[table].items():
+            if fact.bare:
+                continue
             if settled is None or not keys.is_open(key) or not keys.gives_way(key, settled):
                 yield key, fact
 

@@ -173,13 +173,6 @@ class SqliteLedger:
         columns = "path, dev, ino, size, mtime_ns, ctime_ns, offset, head, tail, done, errors"
         return [Mark(os.fsdecode(row[0]), *row[1:]) for row in self._db.execute(f"SELECT {columns} FROM files")]  # noqa: S608
 
-    def born(self) -> dict[tuple[str, Labels], float]:
-        """Return when each series was first committed, Unix seconds."""
-        return {
-            (metric, tuple(json.loads(labels))): at
-            for metric, labels, at in self._db.execute("SELECT metric, labels, born FROM series")
-        }
-
     def forget_rows(self, before_ms: int, at_most: int = 1000) -> int:
         """Delete the bodies of rows older than a time; their keys stay, so what comes back counts nothing.
 
@@ -193,6 +186,8 @@ class SqliteLedger:
         try:
             deleted = 0
             for table in TABLE_IDS.values():
+                if deleted >= at_most:
+                    break
                 found = self._db.execute(
                     "SELECT tbl, place, hash FROM facts WHERE tbl = ? AND place >= 0 AND place < ? "
                     "AND body IS NOT NULL LIMIT ?",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import secrets
 import threading
 import time
@@ -33,6 +34,7 @@ PATIENCE_S: Final = 10.0
 2% of the run's time come on top."""
 
 _PATIENCE_SHARE: Final = 0.02
+_NAME: Final = re.compile(r"\d{8}T\d{6}\.\d{3}Z_[0-9a-f]{8}\.jsonl")
 _RETRY_S: Final = 1.0
 _BATCH_BYTES: Final = 256 * 1024
 
@@ -73,6 +75,25 @@ def being_written(path: Path) -> bool:
     finally:
         os.close(fd)
     return False
+
+
+def is_over(path: str) -> bool:
+    """Whether a file is a recording, and whoever wrote it is surely gone; false where locks are not to be had."""
+    if not _NAME.fullmatch(os.path.basename(path)):
+        return False
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        if not os.fstat(fd).st_size:
+            return False  # made a moment ago, and not locked yet
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
 
 
 class Recording:

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -85,7 +85,7 @@ class Followed:
         self.tier = -1
 
     def move(self, path: str) -> None:
-        """The file is called otherwise now, or it is another one with an inode that was free again."""
+        """The file is called otherwise now, or is another one, with an inode that was free again."""
         self.path, self.lost_at = path, None
         if self.compressed != path.endswith(_COMPRESSED):
             self.compressed = not self.compressed
@@ -131,6 +131,7 @@ class Follower:
         known: How far files were read before.
         fresh: Files written within so many seconds are read anew, after all others, even when they were read before:
             what goes on in them is not in the ledger.
+        ended: Tells whether a file surely has its last byte, for example since the recorder that wrote it is gone.
         block: Most bytes of one piece.
     """
 
@@ -140,12 +141,14 @@ class Follower:
         *,
         known: Iterable[Mark] = (),
         fresh: float = 0.0,
+        ended: Callable[[str], bool] = lambda _path: False,
         block: int = 1 << 20,
     ) -> None:
         self._folders = Folders([os.path.expanduser(os.fspath(path)) for path in paths])
         self._marks = {mark.path: mark for mark in known}
         self._marks_by_inode = {(mark.dev, mark.ino): mark for mark in self._marks.values()}
         self._fresh = fresh
+        self._ended = ended
         self._block = block
         self._files: dict[tuple[int, int], Followed] = {}
         self._by_path: dict[str, Followed] = {}
@@ -338,7 +341,7 @@ class Follower:
             return False
         same = _stamp(info) == _stamp(file.info)
         if same and id(file) not in self._lagging and not file.warm:
-            if file.done or not self._has_ended(file, wall):
+            if file.done or not self._is_over(file, wall):
                 self._schedule.again(file, now)
                 return False
         elif not same:
@@ -352,13 +355,14 @@ class Follower:
             return False
         return True
 
-    @staticmethod
-    def _has_ended(file: Followed, wall: float) -> bool:
-        return wall - file.info.st_mtime >= DAY_SECONDS
+    def _is_over(self, file: Followed, wall: float) -> bool:
+        """Whether nothing more will come; to be asked before the last read, not after."""
+        return wall - file.info.st_mtime >= DAY_SECONDS or self._ended(file.path)
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
     def _read(self, file: Followed, now: float, wall: float) -> Iterator[Piece]:
+        over = self._is_over(file, wall)
         try:
             fd = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         except FileNotFoundError:
@@ -385,7 +389,7 @@ class Follower:
             self._schedule.add(file, now)
             return
         self._lagging.pop(id(file), None)
-        if self._has_ended(file, wall):
+        if over:
             file.done, file.state = True, "done"
             yield Piece(file, b"", end=True)
         self._schedule.again(file, now)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from pimetrics.sinks.recording import create, is_over, new_name
 from tests.cases.test_follow_rotation import append
 from tests.property.test_sources_in_any_order import WITH_FILES
 from tests.rig import Rig
@@ -75,3 +78,26 @@ def test_a_fact_of_a_file_shows_after_the_settle_time(folder):
     assert rig.total("pi_requests_total") == 0
     rig.rest()
     assert rig.total("pi_requests_total") == read(PAIR.session_paths[0].read_bytes()).total("pi_requests_total")
+
+
+def test_a_recording_ends_when_its_recorder_is_gone(tmp_path):
+    """While the recorder holds its lock a call that runs is open; once it is gone the call is unfinished, at once."""
+    path = tmp_path / new_name(1_794_000_000.0)
+    lines = [
+        b'{"type":"session","version":3,"id":"s","timestamp":"2026-11-17T12:00:00.000Z","cwd":"/d"}\n',
+        b'{"type":"agent_start"}\n',
+        b'{"type":"tool_execution_start","toolCallId":"a","toolName":"bash","args":{}}\n',
+    ]
+    fd = create(path)
+    os.write(fd, b"".join(lines))
+    rig = Rig(tmp_path, settle=0, ended=is_over)
+    rig.rest()
+    assert rig.total("pi_tool_calls_total") == 0
+    assert rig.gauge("pi_tool_executions_in_progress") == 1
+    os.write(fd, b'{"type":"queue_update","steering":["x"],"followUp":[]}\n')
+    os.close(fd)
+    rig.rest()
+    assert rig.total("pi_tool_calls_total", outcome="unfinished") == 1
+    assert rig.total("pi_runs_total", outcome="unfinished") == 1
+    assert rig.gauge("pi_tool_executions_in_progress") == 0
+    assert rig.total("pimetrics_records_total", record="queue_update") == 1
