@@ -77,11 +77,17 @@ def running(
 
 
 @contextlib.contextmanager
-def exporter(folder: Path, *sources: Path | str, stdin: int | IO[bytes] = subprocess.DEVNULL) -> Iterator[str]:
-    """Run `pimetrics serve` over sources without state; yields its address once it is ready."""
+def exporter(
+    folder: Path,
+    *sources: Path | str,
+    stdin: int | IO[bytes] = subprocess.DEVNULL,
+    options: Sequence[str] = ("--no-state",),
+    port: int = 0,
+) -> Iterator[str]:
+    """Run `pimetrics serve` over sources, by default without state; yields its address once it is ready."""
     log = folder / "serve.log"
-    options = ["--no-state", "--web.listen-address", "127.0.0.1:0"]
-    argv = [sys.executable, "-m", "pimetrics", "serve", *map(str, sources), *options]
+    listen = ["--web.listen-address", f"127.0.0.1:{port}"]
+    argv = [sys.executable, "-m", "pimetrics", "serve", *map(str, sources), *options, *listen]
     with running(argv, log, stdin) as alive:
         until(lambda: alive() and SERVING.search(log.read_text()), "serve says where it listens")
         told = SERVING.search(log.read_text())
@@ -115,10 +121,12 @@ class Prometheus:
 
 
 @contextlib.contextmanager
-def prometheus(program: str, folder: Path, target: str) -> Iterator[Prometheus]:
-    """Run Prometheus with one target; yields it once a scrape has succeeded."""
+def prometheus(
+    program: str, folder: Path, target: str, *, interval: str = SCRAPE_INTERVAL, up: int = 1
+) -> Iterator[Prometheus]:
+    """Run Prometheus with one target; yields it once a scrape has succeeded (`up` 0: once one has been tried)."""
     job = {"job_name": "pi", "static_configs": [{"targets": [target]}]}
-    timing = {"scrape_interval": SCRAPE_INTERVAL, "scrape_timeout": SCRAPE_INTERVAL}
+    timing = {"scrape_interval": interval, "scrape_timeout": interval}
     config = folder / "prometheus.yml"
     config.write_text(json.dumps({"global": timing, "scrape_configs": [job]}))
     address = f"127.0.0.1:{free_port()}"
@@ -131,5 +139,5 @@ def prometheus(program: str, folder: Path, target: str) -> Iterator[Prometheus]:
     with running(argv, folder / "prometheus.log") as alive:
         until(lambda: alive() and get(address, "/-/ready")[0] == 200, f"{argv[0]} at {address} is ready")
         server = Prometheus(address)
-        until(lambda: server.total('up{job="pi"}') == 1, f"a scrape of {target} succeeds")
+        until(lambda: list(server.query('up{job="pi"}').values()) == [up], f"a scrape of {target} gives up={up}")
         yield server
