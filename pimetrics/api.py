@@ -94,6 +94,7 @@ def load(paths: Iterable[Input], *, events: bool = False, watch: Watch | None = 
     with no_cyclic_gc():
         for name, chunks in _sources(list(paths), watch):
             pipeline.run(name, chunks)
+    ledger.name_directories()
     return ledger, pipeline
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+from typing import NoReturn
 
 import click
 
@@ -49,7 +51,22 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; the only place that turns errors into exit statuses (2: wrong use, or nothing to open)."""
     try:
-        cli(prog_name="pimetrics")
+        sys.exit(cli(prog_name="pimetrics", standalone_mode=False))
     except PimetricsError as error:
-        print(f"pimetrics: {error}", file=sys.stderr)  # noqa: T201
-        sys.exit(2)
+        _fail(str(error))
+    except click.UsageError as error:
+        where = f"; see {error.ctx.command_path} --help" if error.ctx is not None else ""
+        _fail(f"{error.format_message().rstrip('.')}{where}")
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough (head, less); what is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+def _fail(sentence: str) -> NoReturn:
+    print(f"pimetrics: {sentence}", file=sys.stderr)  # noqa: T201
+    sys.exit(2)

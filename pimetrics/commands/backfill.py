@@ -22,7 +22,7 @@ from pimetrics.sinks.openmetrics import Moved, history
     "--label", "labels", multiple=True, metavar="NAME=VALUE", help="Label that every series gets; repeatable."
 )
 def command(paths: tuple[str, ...], labels: tuple[str, ...]) -> None:
-    r"""Print the history of an archive as OpenMetrics with the times at which things happened.
+    """Print the history of an archive as OpenMetrics with the times at which things happened.
 
     \b
       pimetrics backfill --label job=pimetrics --label instance=127.0.0.1:9746 > history.om
@@ -30,7 +30,7 @@ def command(paths: tuple[str, ...], labels: tuple[str, ...]) -> None:
 
     Give the labels that the scraped series have, and backfilled and live series join. Prometheus keeps the last three
     hours in memory: backfill what is older, and give it a retention that reaches back as far.
-    """
+    """  # noqa: D301  the control character is click's sign for lines that stay as they are
     refuse_terminal(paths)
     extra = dict(_pair(each) for each in labels)
     ledger, _ = load(paths)

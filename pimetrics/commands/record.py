@@ -38,7 +38,7 @@ _STDOUT = 1
 
 @click.command(
     "record",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},
     short_help="Keep a stamped copy of what pi prints.",
 )
 @click.option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import signal
@@ -217,9 +218,14 @@ def listen(address: str) -> socket.socket:
         listener.bind(where)
         listener.listen(128)
     except OSError as error:
+        if isinstance(error, socket.gaierror):
+            what_to_do = "check the host"
+        elif error.errno == errno.EACCES:
+            what_to_do = "choose a port above 1023 with --web.listen-address"
+        else:
+            what_to_do = "stop what uses that port or choose another with --web.listen-address"
         raise WrongUseError(
-            f"cannot listen on {printable(address)} ({error.strerror or error}); "
-            "stop what uses that port or choose another with --web.listen-address"
+            f"cannot listen on {printable(address)} ({error.strerror or error}); {what_to_do}"
         ) from None
     return listener
 

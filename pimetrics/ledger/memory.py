@@ -46,6 +46,21 @@ class MemoryLedger:
         self.pending = 0
         return moved
 
+    def name_directories(self) -> None:
+        """Give RPC output, which names no working directory, that of its session, where only one session has its id."""
+        directories: dict[object, set[str | None]] = {}
+        open_ones: list[tuple[object, Fact]] = []
+        for key, fact in self._facts["sessions"].items():
+            if keys.is_open(key):
+                open_ones.append((keys.open_alias(key)[0], fact))
+            else:
+                directories.setdefault(key[0], set()).add(fact.values.get("cwd"))
+        for session_id, fact in open_ones:
+            found = directories.get(session_id, set())
+            if len(found) == 1:
+                for part in fact.holders:
+                    part.cwd = next(iter(found))
+
     def files(self) -> list[Mark]:
         """Return how far files were read before: nothing survives here."""
         return []

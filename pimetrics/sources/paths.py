@@ -42,13 +42,20 @@ def is_session_name(name: str) -> bool:
 
 
 def walk(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder that have a fitting name and are regular files."""
-    for here, _folders, names in os.walk(folder):
+    """Yield the files below a folder that have a fitting name and are regular files.
+
+    A folder in it that cannot be read comes out as a path too: whoever reads it says that something is missing.
+    """
+    closed: list[Path] = []
+    for here, _folders, names in os.walk(folder, onerror=lambda error: closed.append(Path(error.filename))):
+        yield from closed
+        closed.clear()
         for name in names:
             if is_session_name(name):
                 path = Path(here, name)
                 if _is_file(path):
                     yield path
+    yield from closed
 
 
 def default_paths() -> list[Path]:
