@@ -39,6 +39,7 @@ FORGET_ROWS: Final = 1000
 _FORGET_SECONDS: Final = 3600.0
 _SWEEP_SECONDS: Final = 30.0
 _SHOW_SECONDS: Final = 0.2
+_DRAIN_SECONDS: Final = 0.5
 _SHOW_ANYWAY_SECONDS: Final = 1.0
 _MOST_READING: Final = 2000
 
@@ -124,6 +125,7 @@ class Daemon:
         self._swept_at = float("-inf")
         self._files_read = 0
         self._lost_told = 0
+        self._stopping: Callable[[], bool] = lambda: False
         self._shown_at = float("-inf")
 
     def begin(self) -> None:
@@ -170,6 +172,7 @@ class Daemon:
 
     def run(self, waker: Waker, stop: threading.Event) -> None:
         """Step until told to stop, then commit all that was read."""
+        self._stopping = stop.is_set
         try:
             while not stop.is_set():
                 pause = self.step()
@@ -182,8 +185,10 @@ class Daemon:
         """Commit what waits, also for a twin, and give the ledger free."""
         if self._ledger is None:
             return
+        until = self._now() + _DRAIN_SECONDS
         with self._writing():
-            self._take_pipe()
+            while self._take_pipe() and self._now() < until:
+                self._commit_if_due()
             self._release(float("inf"))
             self._commit_if_due(always=True)
         self._ledger.close()
@@ -307,6 +312,8 @@ class Daemon:
                 news = True
                 self._take_piece(piece)
                 self._commit_if_due()
+                if self._stopping():
+                    break  # what was read is committed, the rest is there at the next start
                 if not self._exporter.ready and self._now() - self._shown_at >= _SHOW_SECONDS:
                     self._shown_at = self._now()
                     self._show(follower)

@@ -35,7 +35,6 @@ from pimetrics.sinks.births import HOLD_SECONDS
 from pimetrics.sinks.live import IDLE_SECONDS
 from pimetrics.sinks.metrics import PiCollector
 from pimetrics.sinks.recording import is_over
-from pimetrics.sinks.retention import parse_keep
 from pimetrics.sources.paths import find_files
 from pimetrics.sources.stdin import PipeBuffer, read_pipe
 from pimetrics.sources.waker import Waker
@@ -80,9 +79,9 @@ _GRACE_SECONDS = 1
 )
 @click.option(
     "--retention",
-    default="forever",
-    show_default=True,
-    help="How long rows stay in the ledger, such as 400d; counters and what was seen stay in any case.",
+    "keep_s",
+    type=Seconds(),
+    help="How long rows stay in the ledger, such as 400d; counters and what was seen stay  [default: for ever]",
 )
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of log lines."
@@ -95,7 +94,7 @@ def command(
     no_state: bool,
     idle: float,
     zero_hold: float,
-    retention: str,
+    keep_s: float | None,
     log_format: str,
 ) -> None:
     """Follow what pi writes and serve it to Prometheus.
@@ -105,7 +104,6 @@ def command(
     """
     if no_state and state is not None:
         raise WrongUseError("--state and --no-state exclude each other; give one of them")
-    keep_s = None if retention == "forever" else parse_keep(retention)
     refuse_terminal(paths)
     set_up(log_format)
     names = [path for path in paths if path != "-"]

@@ -51,6 +51,8 @@ class Folders:
         self._singles: dict[str, int] = {}
         self.unreadable: dict[str, str] = {}
         """Folders that cannot be read, and why."""
+        self.troubles: list[tuple[str, str]] = []
+        """The same, each once when it begins; to be taken and cleared."""
 
     def hint(self, path: str, now: float) -> None:
         """Something happened at a path: look through its folder now."""
@@ -130,7 +132,10 @@ class Folders:
                 yield path, False
             return
         except OSError as error:
-            self.unreadable[folder.path] = error.strerror or str(error)
+            reason = error.strerror or str(error)
+            if self.unreadable.get(folder.path) != reason:
+                self.unreadable[folder.path] = reason
+                self.troubles.append((folder.path, reason))
         self._schedule.again(folder, now)
 
     @staticmethod

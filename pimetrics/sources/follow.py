@@ -63,7 +63,7 @@ class Followed:
 
     __slots__ = (
         "changed", "compressed", "done", "due", "errors", "info", "known", "lost_at", "name", "offset", "path", "paths",
-        "state", "steady_at", "tier", "warm", "written",
+        "state", "steady_at", "stray", "tier", "warm", "written",
     )  # fmt: skip
 
     def __init__(self, path: str, info: os.stat_result) -> None:
@@ -80,6 +80,7 @@ class Followed:
         self.lost_at: float | None = None
         self.steady_at = 0.0
         self.warm = False
+        self.stray = False
         self.due = float("inf")
         self.changed = 0.0
         self.tier = -1
@@ -216,6 +217,8 @@ class Follower:
                 self._came(path, now, wall)
             else:
                 self._went(path, now)
+        self.troubles += self._folders.troubles
+        self._folders.troubles.clear()
         todo = [file for file in self._schedule.pop(now) if self._look(file, now, wall)]
         queue = deque(sorted(todo, key=_reading_order) if len(todo) > 1 else todo)
         try:
@@ -257,6 +260,7 @@ class Follower:
                 self._schedule.add(file, now)
             return
         file.paths.add(path)
+        file.stray = False
         self._by_path[path] = file
         if file.lost_at is not None or file.path not in file.paths:
             file.move(path)
@@ -292,9 +296,10 @@ class Follower:
         if file.paths:
             file.move(min(file.paths))
         else:
-            beside = _find_beside(path, file.info)
+            beside = _find_beside(path, file)
             if beside is not None:
                 file.move(beside)
+                file.stray = True
                 file.paths.add(beside)
                 self._by_path[beside] = file
             elif file.lost_at is None:
@@ -308,6 +313,8 @@ class Follower:
             self.resets["replaced"] = self.resets.get("replaced", 0) + 1
 
     def _forget(self, file: Followed) -> None:
+        file.state = "gone"
+        self.forgotten.append(file)
         self._schedule.drop(file)
         self._files.pop((file.info.st_dev, file.info.st_ino), None)
         for path in file.paths:
@@ -319,7 +326,6 @@ class Follower:
         if file.lost_at is not None:
             if now - file.lost_at >= _LOST_SECONDS:
                 self._forget(file)
-                self.forgotten.append(file)
             else:
                 self._schedule.add(file, now + 1.0)
             return False
@@ -383,6 +389,8 @@ class Follower:
             return
         finally:
             os.close(fd)
+        if file.state == "gone":
+            return
         if file.state in {"unreadable", "done"}:
             file.state = "open"
         if file.lag and not file.compressed:
@@ -396,6 +404,9 @@ class Follower:
 
     def _read_open(self, file: Followed, fd: int) -> Iterator[Piece]:
         turn, end, size = 0, file.offset, file.info.st_size
+        if file.stray and not file.known.fits(fd):
+            self._forget(file)  # not the file that was followed, and not under a name that is
+            return
         if size < file.known.offset:
             yield self._reset(file, "truncated")
             end = 0
@@ -450,13 +461,27 @@ def _stamp(info: os.stat_result) -> tuple[int, int, int]:
     return info.st_size, info.st_mtime_ns, info.st_ctime_ns
 
 
-def _find_beside(path: str, info: os.stat_result) -> str | None:
-    """Return the new name of a file that was renamed within its folder, whatever it is called now."""
+def _find_beside(path: str, file: Followed) -> str | None:
+    """Return the new name of a file that was renamed within its folder, whatever it is called now.
+
+    It must begin with what was read of it: inodes are used again, and a folder may hold things that are not ours.
+    """
+    if not file.known.offset:
+        return None
     try:
         with os.scandir(os.path.dirname(path) or ".") as entries:
-            return next((each.path for each in entries if each.inode() == info.st_ino and not each.is_symlink()), None)
+            found = next((each for each in entries if each.inode() == file.info.st_ino and each.is_file()), None)
+        if found is None or found.is_symlink():
+            return None
+        fd = os.open(found.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return None
+    try:
+        return found.path if file.known.fits(fd) else None
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
 
 
 def _reading_order(file: Followed) -> tuple[bool, str]:

@@ -232,3 +232,20 @@ def test_an_unchanged_file_is_not_opened_after_a_restart(folder, tmp_path, monke
     assert [name for name in opened if name.startswith(str(folder))] == []
     rig.assert_right({"usage_rows": 6})
     rig.stop()
+
+
+def test_a_strange_file_with_the_inode_of_a_followed_one(folder, tmp_path):
+    """A deleted session whose inode goes to a file of another name: that file is not read."""
+    header, *records = tail_lines("60")
+    rig = Rig(folder, state=tmp_path / "l.db", settle=0)
+    for number in range(20):
+        path = folder / f"{number}.jsonl"
+        append(path, header, *records)
+        rig.poll(1)
+        path.unlink()
+        (folder / f"{number}.txt").write_bytes(b"a diary, and longer than what was there before it\n" * 200)
+        rig.poll(3)
+    rig.rest(10)
+    rig.assert_right({"usage_rows": 6})
+    assert rig.rejects == 0
+    rig.stop()

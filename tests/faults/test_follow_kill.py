@@ -40,3 +40,24 @@ def test_sigterm_ends_it_at_once_with_all_committed(tmp_path: Path):
         served.ready()
         served.wait_for("pi_tokens_total", 100, token_type="input")
     assert len(pimetrics.read(state).usage) == 4
+
+
+def test_sigterm_while_it_catches_up(tmp_path):
+    """In the middle of thousands of files: exit 0 within two seconds, and the next start goes on from there."""
+    header, *records = tail_lines("65")
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(1500):
+        own = [line.replace(b"tail-", b"t%d-" % number) for line in records]
+        append(folder / f"{number}.jsonl", header.replace(b"sess-tail", b"s%d" % number), *own)
+    with Served([folder, "--state", tmp_path / "l.db"]) as served:
+        _ = served.url
+        while not served.sum("pimetrics_bytes_read_total"):
+            assert served.process.poll() is None
+        start = time.monotonic()
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(10) == 0
+        assert time.monotonic() - start < 2
+    with Served([folder, "--state", tmp_path / "l.db"]) as served:
+        served.ready()
+        served.wait_for("pi_requests_total", 9000)
