@@ -36,7 +36,7 @@ from tests.live.parts import NODE_VERSION, PI_VERSION, cache_folder, npm_install
 from tests.live.pi import Home, Rpc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 PEERS = {"ccusage": "20.0.24", "@ccusage/pi": "18.0.11"}
 """npm packages; later versions of ccusage come without a Linux binary."""
@@ -275,7 +275,9 @@ def main() -> None:
             **rows,
             "pi, sum over sessions": (f"{len(files)} of {len(files)}", total),
         }
-        print(f"{time.strftime('%Y-%m-%d', time.gmtime())}, node {NODE_VERSION}, {datetime.now(UTC):%H:%M} UTC.", end=" ")
+        print(
+            f"{time.strftime('%Y-%m-%d', time.gmtime())}, node {NODE_VERSION}, {datetime.now(UTC):%H:%M} UTC.", end=" "
+        )
         print(f"{len(files)} sessions, {sum(len(file.entries) for file in files):,} entries;", end=" ")
         print(f"{len(copied)} forks begin with {sum(len(entries) for _, entries in copied)} copied entries.\n")
         print(table(rows, oracle))
