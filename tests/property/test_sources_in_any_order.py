@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,31 +9,9 @@ from hypothesis import strategies as st
 from pimetrics.names import METRICS
 from tests.scribe import Plan, play
 from tests.strategies import PLANS
-from tests.support import Recording, Result, assert_same, content, read, recordings, tally
+from tests.support import Recording, Result, assert_agree, assert_same, content, read, recordings, sums, tally
 
 WITH_FILES = [each for each in recordings() if each.session_paths and not each.name.startswith(("long_", "big_"))]
-
-
-def sums(found: Result) -> Counter[str]:
-    """Return each counter over all its labels, without the exporter's own."""
-    totals: Counter[str] = Counter()
-    for (metric, _), amount in found.counters.items():
-        if not metric.startswith("pimetrics_"):
-            totals[metric] += amount
-    return totals
-
-
-def assert_agree(found: Result, want: Result) -> None:
-    """Assert equal tables; equal counters too, except where a later source knew a fact's label better."""
-    assert (
-        found.rows == want.rows
-        or assert_same(found._replace(late=want.late, counters=want.counters, histograms=want.histograms), want) is None
-    )
-    assert sums(found) == sums(want)
-    # Not the tools: a call that a stream left unfinished has counted as such when the file comes after it.
-    for metric in ("pi_tokens_total", "pi_cost_usd_total", "pi_requests_total"):
-        ours, theirs = ({key: n for key, n in each.counters.items() if key[0] == metric} for each in (found, want))
-        assert ours == theirs
 
 
 @given(PLANS, st.data())
