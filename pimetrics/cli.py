@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import re
 import sys
-from typing import NoReturn
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 import click
 
 from pimetrics import __version__
-from pimetrics.errors import PimetricsError
+from pimetrics.errors import PimetricsError, WrongUseError
+from pimetrics.names import printable
 
 _COMMANDS = {
     "report": "What pi did and cost, as tables or JSON.",
@@ -22,6 +26,20 @@ _COMMANDS = {
     "export": "All tables as Parquet files.",
 }
 """Name to one line of help, so that `--help` loads none of them."""
+
+
+@contextlib.contextmanager
+def _wrong_use_in_one_sentence() -> Iterator[None]:
+    """Turn click's four lines about wrong use into one sentence, like every other error of pimetrics."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise  # no error: it shows the help
+    except click.UsageError as error:
+        what = printable(error.format_message().rstrip(".").replace("\n", " "))
+        what = re.sub(r"\.? Did you mean (.*)\?$", r" (did you mean \1?)", what)
+        where = error.ctx.command_path if error.ctx else "pimetrics"
+        raise WrongUseError(f"{what[:1].lower()}{what[1:]}; {where} --help shows what there is") from None
 
 
 class _Lazy(click.Group):
@@ -36,6 +54,16 @@ class _Lazy(click.Group):
         found = importlib.import_module(f"pimetrics.commands.{cmd_name}").command
         assert isinstance(found, click.Command)
         return found
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the options that stand before the command."""
+        with _wrong_use_in_one_sentence():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Read the command's own options and run it."""
+        with _wrong_use_in_one_sentence():
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -54,9 +82,9 @@ def main() -> None:
         sys.exit(cli(prog_name="pimetrics", standalone_mode=False))
     except PimetricsError as error:
         _fail(str(error))
-    except click.UsageError as error:
-        where = f"; see {error.ctx.command_path} --help" if error.ctx is not None else ""
-        _fail(f"{error.format_message().rstrip('.')}{where}")
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(error.exit_code)
     except click.ClickException as error:
         _fail(error.format_message())
     except (click.Abort, KeyboardInterrupt):

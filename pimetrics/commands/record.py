@@ -82,6 +82,8 @@ def command(folder: Path | None, keep: str, max_bytes: str, command: tuple[str, 
         raise click.UsageError(
             "there is nothing to record: name a command (pimetrics record -- pi --mode json ...) or pipe into it."
         )
+    if command and command[0].startswith("-"):  # unknown options are left for the command, where they follow it
+        raise click.NoSuchOption(command[0])
     from pimetrics.sinks.retention import Limits, parse_keep, parse_max_bytes  # noqa: PLC0415  not on Windows
 
     try:
