@@ -23,8 +23,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -64,7 +65,7 @@ class Spend(NamedTuple):
         return self[:4] == other[:4] and abs(self.cost_usd - other.cost_usd) <= USD
 
 
-Tool = "Callable[[Path], Spend]"
+Tool = Callable[[Path], Spend]
 """Counts what lies under a folder of sessions."""
 
 
@@ -238,6 +239,42 @@ def percent(have: float, want: float) -> str:
     return "" if abs(have - want) <= USD else f" ({(have - want) / want:+.1%})"
 
 
+def oracles(home: Home, files: Sequence[File], sessions: Path, work: Path) -> tuple[list[Spend], Spend, str]:
+    """Return what pi says of each session, what it says of all calls once, and a word on what forks repeat."""
+    opened, copied = work / "opened", work / "copied"
+    shutil.copytree(sessions, opened)  # pi rewrites files of old formats, and the others shall read the same bytes
+    said = ask_pi(home, [opened / file.path.relative_to(sessions) for file in files])
+    copied.mkdir()
+    again = list(repeats(files))
+    distinct = sum_of(said)
+    for each in ask_pi(home, [write(copied, file.header, map(compact, entries)) for file, entries in again]):
+        distinct = distinct.plus(each, -1)
+    word = f"{len(again)} forks begin with {sum(len(entries) for _, entries in again)} copied entries"
+    return said, distinct, word
+
+
+def sum_of(spends: Iterable[Spend]) -> Spend:
+    """Add up."""
+    total = Spend()
+    for each in spends:
+        total = total.plus(each)
+    return total
+
+
+def agreeing(count: Tool, files: Sequence[File], said: Sequence[Spend], work: Path) -> int:
+    """Return of how many sessions, each alone in its folder, a tool says what pi says."""
+
+    def agrees(file: File, want: Spend) -> bool:
+        with tempfile.TemporaryDirectory(dir=work) as alone:
+            folder = Path(alone) / file.path.parent.name
+            folder.mkdir()
+            shutil.copy(file.path, folder)
+            return count(Path(alone)).agrees(want)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return sum(pool.map(agrees, files, said))
+
+
 def main() -> None:
     """Build the archive, ask everyone, print what they said."""
     os.environ.setdefault("PIMETRICS_LIVE", "1")  # parts that are missing are installed
@@ -248,39 +285,16 @@ def main() -> None:
         sessions = work / "agent" / "sessions"
         lay_out(sessions, home.project)
         files = files_of(sessions)
-        opened = work / "opened"
-        shutil.copytree(sessions, opened)  # pi rewrites files of old formats, and the others shall read the same bytes
-        said = ask_pi(home, [opened / file.path.relative_to(sessions) for file in files])
-        copied = list(repeats(files))
-        (work / "copied").mkdir()
-        parts = [write(work / "copied", file.header, map(compact, entries)) for file, entries in copied]
-        total = Spend()
-        for each in said:
-            total = total.plus(each)
-        oracle = total
-        for each in ask_pi(home, parts):
-            oracle = oracle.plus(each, -1)
-
-        rows = {}
-        for name, count in {f"pimetrics {__version__}": pimetrics, **peers(program.node, work / "tmp")}.items():
-            agree = 0
-            for number, (file, want) in enumerate(zip(files, said, strict=True)):
-                alone = work / "alone" / name.replace("/", "-") / str(number)
-                (alone / file.path.parent.name).mkdir(parents=True)
-                shutil.copy(file.path, alone / file.path.parent.name)
-                agree += count(alone).agrees(want)
-            rows[name] = (f"{agree} of {len(files)}", count(sessions))
-        rows = {
-            f"**pi {PI_VERSION}, each call once**": ("", oracle),
-            **rows,
-            "pi, sum over sessions": (f"{len(files)} of {len(files)}", total),
-        }
-        print(
-            f"{time.strftime('%Y-%m-%d', time.gmtime())}, node {NODE_VERSION}, {datetime.now(UTC):%H:%M} UTC.", end=" "
-        )
-        print(f"{len(files)} sessions, {sum(len(file.entries) for file in files):,} entries;", end=" ")
-        print(f"{len(copied)} forks begin with {sum(len(entries) for _, entries in copied)} copied entries.\n")
-        print(table(rows, oracle))
+        said, distinct, word = oracles(home, files, sessions, work)
+        (work / "empty").mkdir()
+        tools = {f"pimetrics {__version__}": pimetrics, **peers(program.node, work / "empty")}
+        rows = {f"**pi {PI_VERSION}, each call once**": ("", distinct)}
+        for name, count in tools.items():
+            rows[name] = (f"{agreeing(count, files, said, work)} of {len(files)}", count(sessions))
+        rows["pi, sum over sessions"] = (f"{len(files)} of {len(files)}", sum_of(said))
+        print(f"{datetime.now(UTC):%Y-%m-%d}, node {NODE_VERSION}:", end=" ")
+        print(f"{len(files)} sessions, {sum(len(file.entries) for file in files):,} entries; {word}.\n")
+        print(table(rows, distinct))
 
 
 if __name__ == "__main__":
