@@ -124,14 +124,16 @@ def load_files(files: Sequence[Path], *, events: bool = False, forgive: bool) ->
 
 def _sources(paths: list[Input], watch: Watch | None) -> Sources:
     names: list[str | os.PathLike[str]] = []
-    for path in paths:
+    for number, path in enumerate(paths, start=1):
         if isinstance(path, (str, os.PathLike)):
             if os.fspath(path) == "-":
                 yield "-", _read(sys.stdin.buffer)
             else:
                 names.append(path)
+        elif callable(getattr(path, "read", None)):
+            yield str(getattr(path, "name", f"<file {number}>")), _read(path)
         else:
-            yield str(getattr(path, "name", "<file>")), _read(path)
+            raise TypeError(f"read takes paths and open binary files, not {type(path).__name__}")
     files = find_files(names if paths else default_paths())
     found = ((str(file), _file(file, forgive=len(files) > 1)) for file in files)
     yield from watch(files, found) if watch else found
@@ -149,5 +151,10 @@ def _file(path: Path, *, forgive: bool) -> Iterator[bytes]:
 
 def _read(file: IO[bytes]) -> Iterator[bytes]:
     read_some = getattr(file, "read1", file.read)  # what a pipe has, not what it takes to fill a block
-    while chunk := read_some(CHUNK_BYTES):
-        yield chunk
+    try:
+        while chunk := read_some(CHUNK_BYTES):
+            if not isinstance(chunk, bytes):
+                raise TypeError("read takes files that are open in binary mode; open it with mode 'rb'")
+            yield chunk
+    except ValueError as error:
+        raise SourceError(f"an open file cannot be read ({error})") from None

@@ -59,7 +59,12 @@ class Call(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message of any role. Fields that its role does not have are None or empty."""
+    """A message of any role. Fields that its role does not have are None or empty.
+
+    Attributes:
+        odd_timestamp: `timestamp` as it stands when it is no time: no use as a time, and still what copies share.
+        content_hash: Of a user message, which has nothing but its time to tell it from one sent in the same ms.
+    """
 
     role: str
     timestamp: int | None
@@ -79,6 +84,8 @@ class Message(NamedTuple):
     is_error: bool = False
     last_text: str = ""
     content_bytes: int = 0
+    odd_timestamp: str | None = None
+    content_hash: str | None = None
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -87,8 +94,8 @@ class Message(NamedTuple):
         Not a part of it: entry ids (pi invents new ones when it migrates a file) and the place it stands in.
         """
         return (
-            self.role, self.timestamp, self.provider, self.model, self.response_id, self.tool_call_id,
-            self.usage and self.usage[:7],
+            self.role, self.odd_timestamp if self.timestamp is None else self.timestamp, self.provider, self.model,
+            self.response_id, self.tool_call_id, self.usage and self.usage[:7], self.content_hash,
         )  # fmt: skip
 
 
@@ -286,6 +293,12 @@ class CompactionEnd(NamedTuple):
     entry: Entry | None
 
 
+class CompactionShown(NamedTuple):
+    """A stream shows the entry of a compaction (`entry_appended`), whose end it may have told as well."""
+
+    compaction: CompactionEnd
+
+
 # --- the rest -------------------------------------------------------------------------------------------------------
 
 
@@ -306,11 +319,11 @@ class UsageEntry(NamedTuple):
 
 
 class ModelChanged(NamedTuple):
-    """A `model_change` entry."""
+    """A `model_change` entry, or the answer to `set_model` in RPC output."""
 
     provider: str | None
     model: str | None
-    entry: Entry
+    entry: Entry | None
 
 
 class ThinkingLevelChanged(NamedTuple):
@@ -350,7 +363,7 @@ Event = (
     | RunStart | TurnStart | TurnEnd | RunEnd | Settled
     | ToolStart | ToolEnd
     | RetryStart | RetryEnd | SummaryRetryScheduled | SummaryRetryStart | SummaryRetryFinished
-    | CompactionStart | CompactionEnd
+    | CompactionStart | CompactionEnd | CompactionShown
     | UsageEntry | ModelChanged | ThinkingLevelChanged | TreeEntry | QueueUpdate | ExtensionError
 )  # fmt: skip
 """What a reducer may be fed."""

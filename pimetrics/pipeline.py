@@ -6,6 +6,8 @@ Replay and follow are one path: whoever has bytes opens a `Source`, feeds it, an
 from __future__ import annotations
 
 import gc
+import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +24,9 @@ from pimetrics.rows import Part, Row
 
 CHUNK_BYTES = 1 << 20
 """How much of a file is read at once; decoding in batches of this size is as fast as in larger ones."""
+
+
+_STAMP = re.compile(rb',"receivedAt":[0-9]+\}$')
 
 
 class Ledger(Protocol):
@@ -99,7 +104,7 @@ class Source:
             bad = {reject.offset for reject in decoded.rejects}
             first = next((i.data for i in items if isinstance(i, Record) and i.offset not in bad), None)
             if first is not None:
-                self._reduction.first_record = blake2b(first[:4096], digest_size=12).hexdigest()
+                self._reduction.first_record = _record_hash(first)
         rows = self._reduction.feed(decoded.events)
         if decoded.rejects:
             rows = [*rows, *self._reject_rows(decoded.rejects)]
@@ -148,6 +153,11 @@ class Source:
             self._logged += 1
 
 
+def _record_hash(line: bytes) -> str:
+    """Return a hash of a record that is the same with an arrival stamp and without."""
+    return blake2b(_STAMP.sub(b"}", line[:4096]), digest_size=12).hexdigest()
+
+
 class Pipeline:
     """The stages, joined to one ledger.
 
@@ -176,8 +186,8 @@ class Pipeline:
         self.stats = Stats()
 
     def open(self, name: str) -> Source:
-        """Begin a source."""
-        return Source(name, self)
+        """Begin a source. A file name need not be text; the name of a source is."""
+        return Source(os.fsencode(name).decode("utf-8", "backslashreplace"), self)
 
     def run(self, name: str, chunks: Iterable[bytes]) -> Source:
         """Take a whole source from its first byte to its end."""

@@ -10,6 +10,7 @@ import json
 import math
 from collections import Counter
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import Any, Final
 
 from pimetrics.events import Call, Entry, Message, Usage
@@ -142,12 +143,17 @@ def usage(raw: Any, unknown: Unknown) -> Usage | None:
         reported,
         invalid,
     )
-    if found[:12] == _NO_NUMBER and not invalid and count(raw.get("totalTokens"), unknown) is None:
+    if found[:12] == _NO_NUMBER and not invalid and not _holds_a_number(raw, cost):
         return None
     return found
 
 
 _NO_NUMBER: Final = (None,) * 12
+
+
+def _holds_a_number(raw: dict[str, Any], cost: dict[str, Any]) -> bool:
+    """Whether a usage object without a valid part holds a number all the same (a negative one, a total)."""
+    return any(type(value) is int or type(value) is float for value in (*raw.values(), *cost.values()))
 
 
 def _cost(value: Any, unknown: Unknown) -> tuple[float | None, float | None, bool]:
@@ -169,7 +175,10 @@ def args_bytes(value: Any) -> int | None:
     """Return the UTF-8 size of a tool's arguments as compact JSON, or None when there are none."""
     if value is None:
         return None
-    return size(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    try:
+        return size(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    except RecursionError:
+        return None  # a thousand levels deep: nobody's arguments, and no reason to lose the call
 
 
 def content(raw: Any) -> tuple[int, str, tuple[Call, ...]]:
@@ -200,6 +209,11 @@ def content(raw: Any) -> tuple[int, str, tuple[Call, ...]]:
     return total, last[-200:], tuple(calls)
 
 
+def _odd(value: Any) -> str | None:
+    """Return a timestamp that is no time as text, to tell messages apart by it; None when there is none."""
+    return None if value is None or type(value) in {dict, list} else f"{value!r:.200}"
+
+
 def message(raw: Any, unknown: Unknown) -> Message | None:
     """Read a message of any role; None when it is no object."""
     if type(raw) is not dict:
@@ -213,6 +227,7 @@ def message(raw: Any, unknown: Unknown) -> Message | None:
         unknown["field"] += len(raw.keys() - _MESSAGE_FIELDS)
     content_bytes, last_text, calls = content(raw.get("content"))
     timestamp = time_ms(raw.get("timestamp"))
+    odd = None if timestamp is not None else _odd(raw.get("timestamp"))
     if role == "assistant":
         stop_reason = text(raw.get("stopReason"))
         if stop_reason is not None and stop_reason not in STOP_REASONS:
@@ -232,6 +247,7 @@ def message(raw: Any, unknown: Unknown) -> Message | None:
             usage=usage(raw.get("usage"), unknown),
             calls=calls,
             content_bytes=content_bytes,
+            odd_timestamp=odd,
         )
     if role == "toolResult":
         return Message(
@@ -245,8 +261,29 @@ def message(raw: Any, unknown: Unknown) -> Message | None:
             is_error=raw.get("isError") is True,
             last_text=last_text,
             content_bytes=content_bytes,
+            odd_timestamp=odd,
         )
-    return Message(role, timestamp, content_bytes=content_bytes)
+    return Message(
+        role,
+        timestamp,
+        content_bytes=content_bytes,
+        odd_timestamp=odd,
+        content_hash=_content_hash(raw.get("content")) if role == "user" else None,
+    )
+
+
+def _content_hash(content: Any) -> str:
+    return blake2b(_texts(content).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _texts(content: Any) -> str:
+    """Return the texts of a message's content, one after the other, however they are wrapped."""
+    if type(content) is str:
+        return content
+    if type(content) is not list:
+        return ""
+    blocks = (block.get("text") for block in content if type(block) is dict)
+    return "\n".join(each for each in blocks if type(each) is str)
 
 
 def _nested(raw: Any, unknown: Unknown) -> tuple[Call, ...]:

@@ -126,8 +126,10 @@ def _reason(record: Record) -> str:
 
 
 def _values(data: bytes, backend: Backend) -> list[Any]:
-    if backend.backend not in _STRICT_BACKENDS and not _is_strict(data):
-        raise ijson.JSONError("not JSON, though this backend reads it")
+    if backend.backend not in _STRICT_BACKENDS:
+        if not _is_strict(data):
+            raise ijson.JSONError("not JSON, though this backend reads it")
+        data = _mend_numbers(data)  # it keeps integers of any length, which the other cannot
     found: Iterable[Any] = backend.items(_Text(data), "", multiple_values=True, use_float=True, buf_size=len(data) + 1)
     return list(found)
 
@@ -159,6 +161,7 @@ _STRING_OR_LONG_NUMBER: Final = re.compile(
 )
 _OUTSIDE_STRINGS: Final = re.compile(rb"[ \t\n\r\v\f{}\[\]:,0-9eE.+\-a-z]*")
 _PLUS_SIGN: Final = re.compile(rb"(?:^|[^0-9eE])\+|(?<![0-9])[eE]\+")
+_INT64_CHARS: Final = 20
 _LARGEST: Final = b"1.7976931348623157e308"
 
 
@@ -171,10 +174,13 @@ def _mend_numbers(line: bytes) -> bytes:
 
 
 def _nearest_double(number: bytes) -> bytes:
+    is_whole = number.lstrip(b"-").isdigit()
+    if is_whole and len(number) <= _INT64_CHARS and -(2**63) <= int(number) < 2**63:
+        return number
     value = float(number)
     if value in (float("inf"), float("-inf")):
         return _LARGEST if value > 0 else b"-" + _LARGEST
-    return repr(value).encode()
+    return repr(value).encode() if is_whole else number
 
 
 def _is_strict(data: bytes) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pimetrics.decoding import fields
-from pimetrics.events import Event, SessionAnswered, SessionSwitched
+from pimetrics.events import Event, ModelChanged, SessionAnswered, SessionSwitched
 
 _SWITCHES: Final = frozenset({"fork", "clone", "new_session", "switch_session"})
 
@@ -20,7 +20,10 @@ def response(raw: dict[str, Any]) -> Event | None:
         return None
     data = raw.get("data")
     body: dict[str, Any] = data if type(data) is dict else {}
-    if raw.get("command") in _SWITCHES:
+    command = fields.text(raw.get("command"))
+    if command in _SWITCHES:
         return None if body.get("cancelled") is True else SessionSwitched()
+    if command == "set_model":
+        return ModelChanged(fields.text(body.get("provider")), fields.text(body.get("id")), None)
     session_id = fields.text(body.get("sessionId"))
     return None if session_id is None else SessionAnswered(session_id)

@@ -13,6 +13,7 @@ from pimetrics.decoding import fields
 from pimetrics.decoding.stream import summary_hash
 from pimetrics.events import (
     CompactionEnd,
+    CompactionShown,
     Event,
     Message,
     MessageEnd,
@@ -110,7 +111,8 @@ READERS: Final[dict[str, Reader]] = {
 }
 """Entry type to what reads it."""
 
-_SHOWN_ONLY_HERE: Final = frozenset({"usage", "branch_summary"})
+_PAID: Final = frozenset({"usage", "branch_summary", "compaction"})
+"""Entries with usage; an extension's compaction has no `compaction_end` (pi 1.6, `_applyBoundaryDrafts`)."""
 
 
 def appended(raw: Raw, unknown: Unknown, received: int | None) -> Event | None:
@@ -123,7 +125,9 @@ def appended(raw: Raw, unknown: Unknown, received: int | None) -> Event | None:
     if kind not in READERS:
         unknown["entry"] += 1
         return None
-    event = READERS[kind](body, unknown, received) if kind in _SHOWN_ONLY_HERE else None
+    event = READERS[kind](body, unknown, received) if kind in _PAID else None
+    if isinstance(event, CompactionEnd):
+        return CompactionShown(event._replace(entry=None))
     return event._replace(entry=None) if isinstance(event, UsageEntry) else None
 
 

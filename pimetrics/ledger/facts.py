@@ -22,7 +22,7 @@ class Fact:
     Attributes:
         values: Merged columns.
         owner: The part with the earliest header among those that hold it.
-        entry_id: Its entry in the owner's session file.
+        entry_id: Its entry in the session file of its owner, or of a copy of it.
         holders: The parts that hold it, each name once.
         counted: Which of its metrics have moved (see `totals`).
         bare: True when retention has deleted its values: it is only known to exist, and counts nothing any more.
@@ -44,6 +44,19 @@ class Fact:
     def source(self) -> str:
         """Smallest source name among those that hold it."""
         return min(part.source for part in self.holders)
+
+    @property
+    def on_active_branch(self) -> bool | None:
+        """Whether it is on the branch that its session ended on, by the fullest file of that session."""
+        owner = self.owner
+        trees = [
+            part
+            for part in self.holders
+            if part.leaf is not None and (part.session_id, part.cwd) == (owner.session_id, owner.cwd)
+        ]
+        if not trees:
+            return owner.is_active(self.entry_id)
+        return max(trees, key=lambda part: (len(part.parents), part.source)).is_active(self.entry_id)
 
 
 class Store(Protocol):
@@ -116,9 +129,16 @@ class Facts:
             fact.holders += (part,)
             self.duplicates += table == "usage"
             changed = True
-        if part is not fact.owner and part.rank <= fact.owner.rank:
-            changed = changed or part.rank != fact.owner.rank or row.entry_id != fact.entry_id
-            fact.owner, fact.entry_id = part, row.entry_id
+        owner = fact.owner
+        if part is owner:
+            return changed
+        same_session = (part.session_id, part.cwd) == (owner.session_id, owner.cwd)
+        if part.rank <= owner.rank:
+            entry_id = row.entry_id if row.entry_id is not None or not same_session else fact.entry_id
+            changed = changed or part.rank != owner.rank or entry_id != fact.entry_id
+            fact.owner, fact.entry_id = part, entry_id
+        elif same_session and fact.entry_id is None and row.entry_id is not None:
+            fact.entry_id, changed = row.entry_id, True
         return changed
 
     def _pair(self, table: str, key: Key, fact: Fact) -> None:

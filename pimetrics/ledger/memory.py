@@ -105,7 +105,7 @@ class MemoryLedger:
             row["session_id"] = fact.owner.session_id
             row["source"] = fact.source
             if table == "usage":
-                row["on_active_branch"] = fact.owner.is_active(fact.entry_id)
+                row["on_active_branch"] = fact.on_active_branch
             yield row
 
     # --- as a store of facts ----------------------------------------------------------------------------------------

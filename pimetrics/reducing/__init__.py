@@ -12,6 +12,7 @@ from typing import Any
 
 from pimetrics.events import (
     CompactionEnd,
+    CompactionShown,
     CompactionStart,
     Event,
     ExtensionError,
@@ -99,6 +100,7 @@ class Reduction:
             SummaryRetryFinished: lambda _e: self._retries.finished(compacting=self._compactions.compacting),
             CompactionStart: self._compactions.start,
             CompactionEnd: self._in_tree(self._compaction_end),
+            CompactionShown: lambda e: self._compactions.shown(e.compaction),
             QueueUpdate: self._queue.update,
             ExtensionError: self._extension_error,
         }
@@ -184,8 +186,8 @@ class Reduction:
         self._scene.begin(None)
 
     def _answered(self, event: SessionAnswered) -> None:
-        self._is_rpc = True
-        if self._scene.part.time is None:
+        if not self._scene.headed:
+            self._is_rpc = True
             if self._scene.part.session_id not in {None, event.session_id}:
                 self._switched(SessionSwitched())
             self._scene.part.session_id = event.session_id
@@ -224,12 +226,16 @@ class Reduction:
     def _fill_in(self, messages: tuple[Message, ...], received_ms: int | None, *, whole_run: bool) -> None:
         """Settle the messages that a repeat shows and `message_end` never brought (its line was lost)."""
         shown: Counter[Any] = Counter()
+        filled_in = False
         for message in messages:
             identity = message.identity
             shown[identity] += 1
             known = self._told[identity]
             if known < (shown[identity] if whole_run else 1):
                 self._message_end(MessageEnd(message, received_ms, None))
+                filled_in = True
+        if filled_in and whole_run:
+            self._scene.anchor_at(messages[-1])
 
     # --- work -------------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ class Compactions:
         self._scene = scene
         self._open: list[_Open] = []
         self._settled: Counter[Key] = Counter()  # by anchor
+        self._shown: set[Key] = set()  # told by their entries, and perhaps told again as they end
 
     @property
     def compacting(self) -> bool:
@@ -37,6 +38,13 @@ class Compactions:
         scene = self._scene
         self._open.append(_Open(event.reason, scene.anchor, scene.when(event.received_ms), event.received_ms))
 
+    def shown(self, event: CompactionEnd) -> None:
+        """A stream shows the entry of a compaction, which it may also have told of as it ended."""
+        name = self._name(event, event.reason)
+        if not self._scene.known(name):
+            self.end(event)
+            self._shown.add(name)
+
     def end(self, event: CompactionEnd) -> None:
         """A compaction has ended, or stands in a session file as done."""
         scene = self._scene
@@ -44,13 +52,10 @@ class Compactions:
         entry = event.entry
         opened = self._pop(event.reason) if entry is None else None
         reason = event.reason or (opened.reason if opened else None)
-        if event.done:
-            outcome = "ok"
-            name = keys.compaction_key(anchor, event.tokens_before, event.summary_hash)
-        else:
-            outcome = "aborted" if event.aborted else "failed"
-            name = keys.compaction_key(anchor, reason, outcome, event.error)
-        key = (*name, scene.number(name))
+        outcome = _outcome(event)
+        name = self._name(event, reason)
+        key = (*name, 0 if name in self._shown else scene.number(name))
+        self._shown.discard(name)
         self._settled[anchor] += 1
         when = opened.when if opened else scene.when(event.received_ms, entry.time if entry else None)
         took = seconds(opened.received_ms, event.received_ms) if opened else None
@@ -89,11 +94,22 @@ class Compactions:
 
     def close(self) -> None:
         """The source is over: what is still open has no end."""
-        for ordinal, opened in enumerate(self._open, start=1):
-            key = keys.open_key(opened.anchor, self._settled[opened.anchor] + ordinal)
+        for opened in self._open:
+            self._settled[opened.anchor] += 1
+            key = keys.open_key(opened.anchor, self._settled[opened.anchor])
             self._scene.emit("compactions", key, opened.when | {"reason": opened.reason, "outcome": "unfinished"})
         self._open.clear()
+
+    def _name(self, event: CompactionEnd, reason: str | None) -> Key:
+        anchor = self._scene.anchor
+        if event.done:
+            return keys.compaction_key(anchor, event.tokens_before, event.summary_hash)
+        return keys.compaction_key(anchor, reason, _outcome(event), event.error)
 
     def _pop(self, reason: str | None) -> _Open | None:
         index = next((i for i, each in enumerate(self._open) if reason is None or each.reason == reason), 0)
         return self._open.pop(index) if self._open else None
+
+
+def _outcome(event: CompactionEnd) -> str:
+    return "ok" if event.done else "aborted" if event.aborted else "failed"

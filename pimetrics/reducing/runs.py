@@ -112,6 +112,8 @@ class Runs:
         if run is not None:
             run.outcome = outcome
             run.key = run.key or moment.key
+        if self._turn is not None and self._turn.key is not None:
+            self.turn_end(TurnEnd((), None))  # its end was lost, and so was the start of the next
         if self._turn is None:
             self._turn = _Turn({"time": moment.time, "time_source": moment.time_source}, None)
         self._turn.key = moment.key

@@ -10,11 +10,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pimetrics import keys
-from pimetrics.events import Call, Entry, Header, MessageEnd
+from pimetrics.events import Call, Entry, Header, Message, MessageEnd
 from pimetrics.keys import Key
 from pimetrics.rows import Part, Row
 
 DAY_MS = 86_400_000
+
+_NO_ANCHOR = frozenset({"bashExecution", "custom", "hookMessage"})
+"""Roles that anchor nothing. Direct commands are no events of a stream; a custom message has one time in the stream and
+another in the file (pi takes the clock twice), extensions may write one that the stream never shows, and old files call
+its role hookMessage until pi migrates them."""
 
 
 class Place(NamedTuple):
@@ -59,6 +64,7 @@ class Scene:
     def __init__(self, source: str) -> None:
         self.rows: list[Row] = []
         self.part = Part(source)
+        self.headed = False  # a header says which session this is
         self.here = Place()
         self.first_record: str | None = None
         self.first_time: int | None = None
@@ -72,6 +78,7 @@ class Scene:
     def begin(self, header: Header | None) -> None:
         """Start the next part of the source."""
         self.part = Part(self.part.source, self.part.number + 1)
+        self.headed = header is not None
         if header is not None:
             self.part.session_id, self.part.cwd, self.part.time = header.session_id, header.cwd, header.time
             self.here = Place()
@@ -104,6 +111,10 @@ class Scene:
         seen = self._numbers.get(key, 0)
         self._numbers[key] = seen + 1
         return seen
+
+    def known(self, key: Key) -> bool:
+        """Whether a name was used before in this source."""
+        return key in self._numbers
 
     # --- the tree ---------------------------------------------------------------------------------------------------
 
@@ -145,7 +156,7 @@ class Scene:
         key = keys.message_key(message, seen)
         time, source = moment_of(message.timestamp, entry.time if entry else None, event.received_ms)
         self.see_time(time)
-        if message.role == "bashExecution":
+        if message.role in _NO_ANCHOR:
             return Moment(key, time, source)
         ended = entry.time if entry else None
         if message.role == "assistant":
@@ -165,6 +176,12 @@ class Scene:
                 ended = self.here.ended
             self.here = self.here._replace(anchor=key, time=time, ended=ended)
         return Moment(key, time, source)
+
+    def anchor_at(self, message: Message) -> None:
+        """Make a message that is settled the anchor again, after others of before it were filled in."""
+        seen = self._messages.get(message.identity, 0)
+        if seen and message.role not in _NO_ANCHOR:
+            self.here = self.here._replace(anchor=keys.message_key(message, seen - 1), time=message.timestamp)
 
     def settled_like(self, alias: Key) -> int:
         """Return how many settled messages of this source have the alias."""

@@ -1,17 +1,25 @@
-"""Bytes of a file, decompressed by its ending."""
+"""Bytes of a file, decompressed where it is compressed.
+
+By its ending and its first bytes: a plain file that is called `.gz` or `.zst` is read as it is.
+"""
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import BinaryIO, Final
 
 import zstandard
 
 from pimetrics.errors import SourceError
 from pimetrics.names import printable
+
+_GZIP: Final = b"\x1f\x8b"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_ZSTD_SKIPPABLE: Final = b"\x2a\x4d\x18"  # behind one byte of 0x50 to 0x5f
+_BLOCK_BYTES: Final = 16 * 1024
+"""Compressed bytes taken at once: where a file is damaged, what this much would have given is lost."""
 
 
 def read_chunks(path: Path, size: int) -> Iterator[bytes]:
@@ -24,19 +32,45 @@ def read_chunks(path: Path, size: int) -> Iterator[bytes]:
         SourceError: It cannot be opened or read.
     """
     try:
-        with _open(path) as file:
-            while chunk := file.read(size):
-                yield chunk
-    except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError):
-        return
+        with path.open("rb", buffering=0) as file:
+            head = file.read(4) if path.name.endswith((".gz", ".zst")) else b""
+            file.seek(0)
+            if path.name.endswith(".gz") and head.startswith(_GZIP):
+                yield from _gunzip(file, size)
+            elif path.name.endswith(".zst") and (head == _ZSTD or head[1:] == _ZSTD_SKIPPABLE):
+                yield from _unzstd(file, size)
+            else:
+                while chunk := file.read(size):
+                    yield chunk
     except OSError as error:
         reason = error.strerror or str(error)
         raise SourceError(f"{printable(str(path))} cannot be read ({reason}); check its permissions") from None
 
 
-def _open(path: Path) -> IO[bytes]:
-    if path.name.endswith(".gz"):
-        return cast("BinaryIO", gzip.open(path, "rb"))
-    if path.name.endswith(".zst"):
-        return cast("BinaryIO", zstandard.open(path, "rb"))
-    return path.open("rb", buffering=0)
+def _gunzip(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """Unlike `gzip.GzipFile`, give out all that comes before a fault, and no more at once than was asked for."""
+    member = zlib.decompressobj(wbits=31)
+    while block := file.read(_BLOCK_BYTES):
+        while block:
+            try:
+                chunk = member.decompress(block, size)
+            except zlib.error:
+                return
+            if chunk:
+                yield chunk
+            if not member.eof:
+                block = member.unconsumed_tail
+                continue
+            block = member.unused_data.lstrip(b"\x00")  # members may follow each other, with padding between
+            if block[:2] != _GZIP[: len(block)]:
+                return
+            member = zlib.decompressobj(wbits=31)
+
+
+def _unzstd(file: BinaryIO, size: int) -> Iterator[bytes]:
+    with zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as reader:
+        try:
+            while chunk := reader.read(size):
+                yield chunk
+        except zstandard.ZstdError:
+            return

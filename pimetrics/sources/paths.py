@@ -65,12 +65,17 @@ def default_paths() -> list[Path]:
 
 def _expand(path: str) -> list[Path]:
     if not os.path.lexists(path) and glob.has_magic(path):
-        matches = [each for each in map(Path, glob.glob(path, recursive=True)) if _is_file(each)]
+        matches = [Path(each) for each in glob.glob(path, recursive=True)]
+        files = [each for each in matches if _is_file(each)]
+        if not files:  # a pattern for folders means what is in them
+            files = [file for each in matches if each.is_dir() for file in walk(each)]
         if not matches:
             raise SourceError(f"nothing matches {printable(path)}; check the pattern (** goes into folders)")
-        return matches
+        return files
     try:
         info = os.stat(path)
+    except (ValueError, UnicodeError):
+        raise SourceError(f"{printable(path)} can be no name of a file; check it") from None
     except FileNotFoundError:
         raise SourceError(f"{printable(path)} does not exist; name a file or folder that does") from None
     except OSError as error:
