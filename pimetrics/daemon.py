@@ -344,7 +344,7 @@ class Daemon:
             reading.at = self._now()
             rejected = exporter.rejected
             rows = exporter.read(reading.source, piece.chunk)
-            if exporter.rejected > rejected:
+            if not piece.again and exporter.rejected > rejected:
                 self._notices.say(
                     "rejected",
                     f"{printable(file.path)} holds lines that are no records; see pimetrics doctor",
@@ -358,6 +358,8 @@ class Daemon:
         if piece.end and reading is not None:
             rows = [*rows, *exporter.end(reading.source)]
             self._drop(file)
+        if piece.again:
+            return  # the ledger has these rows, or they wait to be given to it
         if reading is not None:
             file.errors = exporter.count_errors(reading.source, file.errors)
             if reading.source.records and not reading.source.known_records:

@@ -116,12 +116,15 @@ class Piece(NamedTuple):
         chunk: Its next bytes; may be empty.
         restart: True when they are the first bytes of the file: what its source holds is void.
         end: True when nothing more will come.
+        again: True when these bytes were handed on before, by this follower or by the one that left its marks: what
+            they give is known, and only the state that they leave behind is wanted.
     """
 
     file: Followed
     chunk: bytes
     restart: bool = False
     end: bool = False
+    again: bool = False
 
 
 class Follower:
@@ -411,7 +414,8 @@ class Follower:
             yield self._reset(file, "truncated")
             end = 0
         while turn < TURN_BYTES or not self._polled:
-            chunk = os.pread(fd, self._block, end)
+            before = file.known.offset - end
+            chunk = os.pread(fd, min(self._block, before) if before > 0 else self._block, end)
             if file.known.offset and not file.known.fits(fd):
                 yield self._reset(file, "rewritten")
                 end = 0
@@ -425,7 +429,7 @@ class Follower:
                 file.known = extend(known, fd, chunk) if end - len(chunk) == known.offset else take(fd, end)
             file.offset = end
             turn += len(chunk)
-            yield Piece(file, chunk, restart)
+            yield Piece(file, chunk, restart, again=before > 0)
             if end >= size:
                 return
 

@@ -73,7 +73,7 @@ def kill_rounds(folder: Path, *, rounds: int, seed: int) -> Found:
                 kills += 1
         with Served([path, "--state", state]) as served:
             served.ready()
-            served.wait_for("pi_tokens_total", 3 * records, token_type="input")
+            served.wait_for("pi_tokens_total", 3 * records, within=120, token_type="input")
             see(served)
     return Found(kills, total, last, 3 * records, round(cost * 1e6), records * 1000, falls)
 

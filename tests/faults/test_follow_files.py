@@ -249,3 +249,23 @@ def test_a_strange_file_with_the_inode_of_a_followed_one(folder, tmp_path):
     rig.assert_right({"usage_rows": 6})
     assert rig.rejects == 0
     rig.stop()
+
+
+def test_a_file_that_grew_while_it_was_down_gives_its_new_rows_only(folder, tmp_path):
+    """Its beginning is read again for the state that it leaves, and the ledger is not asked about a row of it."""
+    header, *records = tail_lines("60")
+    path = folder / "s.jsonl"
+    append(path, header, *records[:5])
+    rig = Rig(folder, state=tmp_path / "l.db", settle=0)
+    rig.poll()
+    rig.stop()
+    append(path, records[5])
+    rig.start()
+    asked = []
+    real = rig.daemon._ledger.get
+    rig.daemon._ledger.get = lambda table, key: asked.append(table) or real(table, key)
+    rig.daemon._ledger._rules._store = rig.daemon._ledger
+    rig.poll()
+    assert asked.count("usage") == 1
+    rig.assert_right({"usage_rows": 6, "input": 210})
+    rig.stop()
