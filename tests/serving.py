@@ -67,7 +67,7 @@ class Served:
 
     def ready(self) -> float:
         """Wait until it is ready; return how long that took since its start, seconds."""
-        deadline = self.started + 120
+        deadline = self.started + 600
         while self.get("/-/ready") is None:
             assert time.monotonic() < deadline, "it did not become ready"
             assert self.process.poll() is None, self.said

@@ -35,7 +35,7 @@ def main() -> None:
             path = Path(folder, "sessions", f"--d{n % 100}--", f"{n}.jsonl")
             path.parent.mkdir(parents=True, exist_ok=True)
             header = f'{{"type":"session","version":3,"id":"s{n}","timestamp":"2026-11-16T09:00:00.000Z","cwd":"/d{n % 100}"}}\n'
-            path.write_text(header + "".join(RECORD % (k, 1_794_000_000_000 + n * 100 + k) for k in range(5)))
+            path.write_text(header + "".join(RECORD % (k, 1_794_000_000_000 + n * 100 + k) for k in range(1)))
         with Served([f"{folder}/sessions", "--state", f"{folder}/ledger.db"]) as served:
             ready_s = served.ready()
             first_minute = os.environ.get("IDLE_AT_ONCE")

@@ -10,7 +10,7 @@ from pimetrics.sinks.recording import create, is_over, new_name
 from tests.cases.test_follow_rotation import append
 from tests.property.test_sources_in_any_order import WITH_FILES
 from tests.rig import Rig
-from tests.support import read
+from tests.support import assert_same, read, result
 
 PAIR = next(each for each in WITH_FILES if len(each.session_paths) == 1)
 
@@ -101,3 +101,27 @@ def test_a_recording_ends_when_its_recorder_is_gone(tmp_path):
     assert rig.total("pi_runs_total", outcome="unfinished") == 1
     assert rig.gauge("pi_tool_executions_in_progress") == 0
     assert rig.total("pimetrics_records_total", record="queue_update") == 1
+
+
+@pytest.mark.parametrize("recording", WITH_FILES, ids=lambda each: each.id)
+@pytest.mark.parametrize("first", ["stream", "files"])
+def test_every_pair_in_either_order_gives_the_tables_of_a_read(folder, recording, first):
+    """Stream and session files of a recording, minutes apart, followed to a day's silence: the tables of `read`."""
+    streams = [("r.jsonl", recording.stamped())]
+    files = [(f"s{n}.jsonl", path.read_bytes()) for n, path in enumerate(recording.session_paths)]
+    rig = Rig(folder)
+    rig.poll()
+    for part in (streams, files) if first == "stream" else (files, streams):
+        for name, data in part:
+            append(folder / name, data)
+        rig.rest()
+        rig.rest(60)
+    rig.rest(90_000)
+    rig.rest(90_000)
+    assert rig.exporter.states == {"done": 1 + len(files)}
+    want = read(*((str(folder / name), data) for name, data in (*streams, *files)))
+    ledger = rig.daemon._ledger
+    found = result(ledger, want.stats)
+    assert_same(found._replace(counters=want.counters, histograms=want.histograms, late=want.late), want)
+    for metric in ("pi_tokens_total", "pi_cost_usd_total", "pi_requests_total"):
+        assert found.total(metric) == want.total(metric)
