@@ -40,7 +40,7 @@ _FORGET_SECONDS: Final = 3600.0
 _SWEEP_SECONDS: Final = 30.0
 _SHOW_SECONDS: Final = 0.2
 _DRAIN_SECONDS: Final = 0.5
-_SHOW_ANYWAY_SECONDS: Final = 1.0
+_SHOW_ANYWAY_SECONDS: Final = 5.0
 _MOST_READING: Final = 2000
 
 
@@ -318,6 +318,7 @@ class Daemon:
                     self._shown_at = self._now()
                     self._show(follower)
                     self._progress(self._files_read, follower.lag_bytes)
+        news = news or bool(follower.gone or follower.forgotten or follower.troubles)
         self._gone.update(follower.gone)
         follower.gone.clear()
         for file in follower.forgotten:

@@ -18,8 +18,8 @@ _AFTER: Final = (60.0, 600.0)
 _EVERY: Final = (0.25, 2.0, 30.0)
 """Seconds between two looks, by tier."""
 
-_LOOKS_PER_SECOND: Final = (1000, 300, 300)
-"""Most looks a second, by tier: a look costs about 5 us, so all three together stay under 1% of a core."""
+_LOOKS_PER_SECOND: Final = (1000, 200, 200)
+"""Most looks a second, by tier; a look costs about 5 us."""
 
 
 class Timed(Protocol):

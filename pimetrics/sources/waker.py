@@ -58,7 +58,7 @@ class Waker:
                         folder,
                         watch_filter=None,
                         debounce=100,
-                        step=20,
+                        step=50,
                         stop_event=self._stop,
                         rust_timeout=2000,
                         yield_on_timeout=True,
