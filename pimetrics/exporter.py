@@ -19,7 +19,7 @@ from pimetrics.marks import Mark
 from pimetrics.names import METRICS, label_value
 from pimetrics.pipeline import Pipeline, Source, Stats
 from pimetrics.rows import Row
-from pimetrics.sinks.births import HOLD_SECONDS, Births, head_of
+from pimetrics.sinks.births import CAUGHT_UP, HOLD_SECONDS, Births, head_of
 from pimetrics.sinks.live import IDLE_SECONDS, Doing, Live
 from pimetrics.snapshots import Labels, Observed, Snapshot
 
@@ -161,13 +161,14 @@ class Exporter:
         with self._shown:
             if ready and not self._ready and self._first_start:
                 series = [*self._each(self._counters), *self._each(self._histograms)]
-                self._births.release({head for each in series if (head := head_of(*each)) is not None})
+                self._births.release({CAUGHT_UP, *(head for each in series if (head := head_of(*each)) is not None)})
             self._ready = ready
 
     @property
     def unsaved_births(self) -> bool:
         """Whether a scraper has met a new series, which the ledger does not know yet."""
-        return bool(self._births.fresh)
+        fresh = self._births.fresh
+        return len(fresh) > (CAUGHT_UP in fresh)  # the mark matters with the first rows, and goes with them
 
     # --- for whoever has bytes and wants them to show at once -------------------------------------------------------
 

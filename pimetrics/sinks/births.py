@@ -23,6 +23,10 @@ HOLD_SECONDS: Final = 60.0
 
 RELEASED: Final = float("-inf")
 
+CAUGHT_UP: Final[Head] = ("pimetrics_ready", ())
+"""Stored with the births: a first catch-up is done. Without it a ledger that was begun with nothing to read would take
+what came between that start and the first scrape for history, after a restart."""
+
 
 def head_of(metric: str, labels: Labels) -> Head | None:
     """Return what a series is born with; None for one that exists from the start."""

@@ -136,6 +136,24 @@ def test_births_outlive_a_restart(tmp_path):
     exporter.ledger.close()
 
 
+def test_what_came_after_an_empty_start_is_no_history_after_a_restart(tmp_path):
+    """Begun with nothing to read and restarted before any scrape met the first series: it is held all the same."""
+
+    def start():
+        exporter = Exporter(clock=Clock(), zero_hold=60, ledger=SqliteLedger(tmp_path / "ledger.db"))
+        exporter.ready = True
+        return exporter, web(exporter)
+
+    exporter, client = start()
+    assert cost(client, **SCRAPER) is None
+    exporter.feed(exporter.open("a"), answer(0))
+    exporter.ledger.close()
+    exporter, client = start()
+    assert cost(client, **SCRAPER) == 0
+    assert cost(client) == 0.5
+    exporter.ledger.close()
+
+
 def test_without_a_hold_nothing_is_held():
     """`--web.zero-hold 0` shows new series at once."""
     births = Births(0)
