@@ -6,7 +6,6 @@ import math
 import os
 import re
 import subprocess
-import sys
 import time
 import urllib.request
 from contextlib import ExitStack
@@ -15,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from click.testing import CliRunner
 
 import pimetrics as pm
+from pimetrics.cli import cli
 from pimetrics.names import COUNTER, HISTOGRAM, METRICS
 from pimetrics.sources.compressed import read_chunks
 from tests.golden.recordings import Recording, recordings
@@ -79,12 +80,10 @@ def _moved(recording: Recording) -> bytes:
 
 def _backfill(path: Path, instance: str, text: Path) -> Path:
     """Run the command as the documentation has it."""
-    argv = [sys.executable, "-m", "pimetrics", "backfill", "--older-than", "3h", str(path)]
-    with text.open("wb") as out:
-        subprocess.run(
-            [*argv, "--label", "job=pimetrics", "--label", f"instance={instance}"],
-            stdin=subprocess.DEVNULL, stdout=out, check=True, timeout=60,
-        )  # fmt: skip
+    labels = ["--label", "job=pimetrics", "--label", f"instance={instance}"]
+    done = CliRunner().invoke(cli, ["backfill", "--older-than", "3h", *labels, str(path)])
+    assert done.exit_code == 0, done.stderr
+    text.write_bytes(done.stdout_bytes)
     return text
 
 
