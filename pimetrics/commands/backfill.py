@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 import click
 
 from pimetrics.api import load
+from pimetrics.commands.lengths import Seconds
 from pimetrics.commands.stdin import refuse_terminal
 from pimetrics.errors import WrongUseError
 from pimetrics.ledger.memory import MemoryLedger
-from pimetrics.ledger.totals import TALLIES
-from pimetrics.names import printable
+from pimetrics.ledger.totals import TALLIES, Labels, Totals
+from pimetrics.names import METRICS, OPEN_LABELS, printable
+from pimetrics.rows import UNFINISHED
 from pimetrics.sinks.openmetrics import Moved, history
+
+UNFINISHED_S: Final = 86_400.0
+"""`serve` counts what has no end as unfinished a day after the last byte of its file, and not before."""
 
 
 @click.command()
@@ -21,11 +29,17 @@ from pimetrics.sinks.openmetrics import Moved, history
 @click.option(
     "--label", "labels", multiple=True, metavar="NAME=VALUE", help="Label that every series gets; repeatable."
 )
-def command(paths: tuple[str, ...], labels: tuple[str, ...]) -> None:
+@click.option(
+    "--older-than",
+    type=Seconds(),
+    metavar="TIME",
+    help="Leave out what ended later than this ago (3h), and what has no end and is not a day old. All unless told.",
+)
+def command(paths: tuple[str, ...], labels: tuple[str, ...], older_than: float | None) -> None:
     """Print the history of an archive as OpenMetrics with the times at which things happened.
 
     \b
-      pimetrics backfill --label job=pimetrics --label instance=127.0.0.1:9746 > history.om
+      pimetrics backfill --older-than 3h --label job=pimetrics --label instance=127.0.0.1:9746 > history.om
       promtool tsdb create-blocks-from openmetrics --max-block-duration=720h history.om DATA
 
     Give the labels that the scraped series have, and backfilled and live series join. Prometheus keeps the last three
@@ -34,12 +48,27 @@ def command(paths: tuple[str, ...], labels: tuple[str, ...]) -> None:
     refuse_terminal(paths)
     extra = dict(_pair(each) for each in labels)
     ledger, _ = load(paths)
-    left_out: list[str] = []
-    for text in history(_moves(ledger, left_out), extra):
+    before = _Before.ago(older_than)
+    left_out: Counter[str] = Counter()
+    for text in history(_moves(ledger, before, left_out), extra):
         sys.stdout.buffer.write(text)
     sys.stdout.buffer.flush()
-    if left_out:
-        print(f"pimetrics: {len(left_out)} rows have no time and are left out", file=sys.stderr)
+    for why, rows in sorted(left_out.items()):
+        print(f"pimetrics: {rows} rows {why} and are left out", file=sys.stderr)
+
+
+class _Before(NamedTuple):
+    """Up to when facts are taken, epoch ms: those that have ended, and those without an end."""
+
+    ended: float
+    unfinished: float
+
+    @classmethod
+    def ago(cls, length_s: float | None) -> _Before:
+        if length_s is None:
+            return cls(float("inf"), float("inf"))
+        now = time.time()
+        return cls((now - length_s) * 1000, (now - max(length_s, UNFINISHED_S)) * 1000)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -49,18 +78,30 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _moves(ledger: MemoryLedger, left_out: list[str]) -> Iterator[Moved]:
-    """Yield what the facts of a ledger move, at the time each of them ended."""
+def _moves(ledger: MemoryLedger, before: _Before, left_out: Counter[str]) -> Iterator[Moved]:
+    """Yield what the facts of a ledger move, at the time each of them ended, under the labels that `serve` shows."""
+    totals = ledger.totals
     for table, tallies in TALLIES.items():
         for _, fact in ledger.facts(table):
             values = fact.values
-            time = values.get("time")
-            if time is None:
-                left_out.append(table)
+            start = values.get("time")
+            if start is None:
+                left_out["have no time"] += 1
                 continue
-            ended = time + round((values.get("duration_s") or 0) * 1000)
+            ended = start + round((values.get("duration_s") or 0) * 1000)
+            if ended > (before.unfinished if values.get("outcome") == UNFINISHED else before.ended):
+                left_out["are too young"] += 1
+                continue
             for _, final, moves in tallies:
                 if final(values):
                     for metric, labels, amount in moves(values):
                         if metric.startswith("pi_"):
-                            yield Moved(metric, labels, amount, ended)
+                            yield Moved(metric, _admitted(totals, metric, labels), amount, ended)
+
+
+def _admitted(totals: Totals, metric: str, labels: Labels) -> Labels:
+    """Fold names that found no room into `other`, as the scrape does: with thousands of models too, series join."""
+    names = METRICS[metric].labels
+    return tuple(
+        totals.admit(name, value) if name in OPEN_LABELS else value for name, value in zip(names, labels, strict=True)
+    )

@@ -8,18 +8,20 @@ same archive: backfilled and live series join without a jump when their labels a
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Final, NamedTuple
 
-from prometheus_client.core import CounterMetricFamily, Metric, UnknownMetricFamily
-from prometheus_client.openmetrics.exposition import generate_latest
-from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from pimetrics.names import HISTOGRAM, METRICS
 from pimetrics.names import Metric as Family
 
 Labels = tuple[str, ...]
+Moves = list[tuple[int, int]]
+"""(epoch ms, amount) of one series."""
 
 GAP_MS: Final = 60_000
 """A rise more than this after the sample before it gets a sample of the old value this long before it."""
@@ -42,79 +44,78 @@ class Moved(NamedTuple):
 
 
 def history(moves: Iterable[Moved], extra: Mapping[str, str] | None = None) -> Iterator[bytes]:
-    """Yield OpenMetrics text, a family at a time, `# EOF` last.
+    """Yield OpenMetrics text, a series at a time, `# EOF` last.
+
+    The text is written here and not by prometheus_client, which holds a whole family as objects and as text: history
+    is a hundred times what a scrape is.
 
     Args:
         moves: In any order.
         extra: Labels that every series gets, for example job and instance.
     """
-    families: dict[str, dict[Labels, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+    families: dict[str, dict[Labels, Moves]] = defaultdict(lambda: defaultdict(list))
     for move in moves:
         families[move.metric][move.labels].append((move.time, move.amount))
     added = dict(extra or {})
     for name, family in METRICS.items():
-        for metric in _families(name, family, families.pop(name, {}), added):
-            yield _text(metric)
+        series = families.pop(name, None)
+        if series:
+            write = _histogram if family.kind == HISTOGRAM else _counter
+            for text in write(name, family, series, added):
+                yield text.encode()
     yield b"# EOF\n"
 
 
-class _Only(Collector):
-    def __init__(self, metric: Metric) -> None:
-        self._metric = metric
-
-    def collect(self) -> Iterator[Metric]:
-        yield self._metric
-
-
-def _text(metric: Metric) -> bytes:
-    text: bytes = generate_latest(_Only(metric))
-    return text.removesuffix(b"# EOF\n")
+def _counter(name: str, family: Family, series: dict[Labels, Moves], added: dict[str, str]) -> Iterator[str]:
+    yield _head(name.removesuffix("_total"), family, "counter")
+    for labels in sorted(series):
+        times, groups = _samples(series.pop(labels))
+        totals = accumulate(map(sum, groups))
+        yield _lines(_series(name, family, labels, added), times, (total / family.scale for total in totals))
 
 
-def _families(
-    name: str, family: Family, series: dict[Labels, list[tuple[int, int]]], added: dict[str, str]
-) -> Iterator[Metric]:
-    if not series:
-        return
-    if family.kind == HISTOGRAM:
-        yield from _histogram(name, family, series, added)
-        return
-    out = CounterMetricFamily(name, family.help, labels=(*family.labels, *added))
-    for labels, moves in sorted(series.items()):
-        total = 0
-        for time, amounts in _samples(moves):
-            total += sum(amounts)
-            out.add_metric((*labels, *added.values()), total / family.scale, timestamp=time / 1000)
-    yield out
-
-
-def _histogram(
-    name: str, family: Family, series: dict[Labels, list[tuple[int, int]]], added: dict[str, str]
-) -> Iterator[Metric]:
+def _histogram(name: str, family: Family, series: dict[Labels, Moves], added: dict[str, str]) -> Iterator[str]:
     """Yield a histogram's series as three families of no type.
 
     A typed histogram must have all its series together at each time, and Python's own parser then loses samples
     (prometheus_client 0.26). A database keeps names and values, which are the same either way.
     """
-    names = (*family.labels, *added)
-    buckets = UnknownMetricFamily(f"{name}_bucket", family.help, labels=(*names, "le"))
-    count = UnknownMetricFamily(f"{name}_count", family.help, labels=names)
-    total = UnknownMetricFamily(f"{name}_sum", family.help, labels=names)
-    for labels, moves in sorted(series.items()):
-        values = (*labels, *added.values())
-        for bound in (*family.buckets, float("inf")):
-            limit = bound * family.scale
-            seen = 0
-            for time, amounts in _samples(moves):
-                seen += sum(amount <= limit for amount in amounts)
-                buckets.add_metric((*values, _le(bound)), seen, timestamp=time / 1000)
-        seen = added_up = 0
-        for time, amounts in _samples(moves):
-            seen += len(amounts)
-            added_up += sum(amounts)
-            count.add_metric(values, seen, timestamp=time / 1000)
-            total.add_metric(values, added_up / family.scale, timestamp=time / 1000)
-    yield from (buckets, count, total)
+    kept = {labels: _samples(series.pop(labels)) for labels in sorted(series)}
+    limits = [bound * family.scale for bound in family.buckets]
+    yield _head(f"{name}_bucket", family, "unknown")
+    for labels, (times, groups) in kept.items():
+        buckets = [[bisect_left(limits, amount) for amount in amounts] for amounts in groups]
+        for number, bound in enumerate((*family.buckets, float("inf"))):
+            seen = accumulate(sum(bucket <= number for bucket in each) for each in buckets)
+            yield _lines(_series(f"{name}_bucket", family, labels, {**added, "le": _le(bound)}), times, seen)
+    yield _head(f"{name}_count", family, "unknown")
+    for labels, (times, groups) in kept.items():
+        yield _lines(_series(f"{name}_count", family, labels, added), times, accumulate(map(len, groups)))
+    yield _head(f"{name}_sum", family, "unknown")
+    for labels, (times, groups) in kept.items():
+        totals = accumulate(map(sum, groups))
+        yield _lines(_series(f"{name}_sum", family, labels, added), times, (total / family.scale for total in totals))
+
+
+def _head(name: str, family: Family, kind: str) -> str:
+    return f"# HELP {name} {_escaped(family.help)}\n# TYPE {name} {kind}\n"
+
+
+def _series(name: str, family: Family, labels: Labels, added: Mapping[str, str]) -> str:
+    named = {**dict(zip(family.labels, labels, strict=True)), **added}
+    inside = ",".join(f'{label}="{_escaped(value)}"' for label, value in sorted(named.items()))
+    return f"{name}{{{inside}}}" if inside else name
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _lines(series: str, times: list[int], values: Iterable[float]) -> str:
+    return "".join(
+        f"{series} {floatToGoString(value)} {time // 1000}.{time % 1000:03d}\n"
+        for time, value in zip(times, values, strict=True)
+    )
 
 
 def _le(bound: float) -> str:
@@ -122,19 +123,18 @@ def _le(bound: float) -> str:
     return "+Inf" if bound == float("inf") else str(float(bound))
 
 
-def _samples(moves: list[tuple[int, int]]) -> Iterator[tuple[int, list[int]]]:
-    """Yield (time, amounts that come in) of a series' samples, in order of time, none at the same time."""
+def _samples(moves: Moves) -> tuple[list[int], list[list[int]]]:
+    """Return the times of a series' samples, rising, and the amounts that come in at each."""
     moves.sort()
-    at: int | None = None
-    group: list[int] = []
-    last: int | None = None
-    for time, amount in [*moves, (None, 0)]:
-        if time == at:
-            group.append(amount)
+    times: list[int] = []
+    groups: list[list[int]] = []
+    for time, amount in moves:
+        if times and time == times[-1]:
+            groups[-1].append(amount)
             continue
-        if at is not None:
-            if last is None or at - last > GAP_MS:
-                yield at - GAP_MS, []
-            yield at, group
-            last = at
-        at, group = time, [amount]
+        if not times or time - times[-1] > GAP_MS:
+            times.append(time - GAP_MS)
+            groups.append([])
+        times.append(time)
+        groups.append([amount])
+    return times, groups

@@ -59,24 +59,24 @@ def _store(argv: list[str], work: Path, address: str, health: str) -> Iterator[S
 
 
 @contextmanager
-def prometheus(program: str, target: str, work: Path) -> Iterator[Store]:
+def prometheus(program: str, target: str, work: Path, *options: str) -> Iterator[Store]:
     """Run Prometheus until it has scraped a ready exporter once."""
     address = f"127.0.0.1:{free_port()}"
     argv = [
         program, f"--config.file={_scrape_config(target, work)}", f"--storage.tsdb.path={work / 'prometheus'}",
-        f"--web.listen-address={address}", "--enable-feature=exemplar-storage",
+        f"--web.listen-address={address}", "--enable-feature=exemplar-storage", *options,
     ]  # fmt: skip
     with _store(argv, work, address, "/-/ready") as store:
         yield store
 
 
 @contextmanager
-def victoria(program: str, target: str, work: Path) -> Iterator[Store]:
+def victoria(program: str, target: str, work: Path, *options: str) -> Iterator[Store]:
     """Run VictoriaMetrics until it has scraped a ready exporter once."""
     address = f"127.0.0.1:{free_port()}"
     argv = [
         program, f"-promscrape.config={_scrape_config(target, work)}", f"-storageDataPath={work / 'victoria'}",
-        f"-httpListenAddr={address}", "-search.latencyOffset=0s",
+        f"-httpListenAddr={address}", "-search.latencyOffset=0s", *options,
     ]  # fmt: skip
     with _store(argv, work, address, "/health") as store:
         yield store
