@@ -10,13 +10,22 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from pimetrics.ledger.parts import loaded
 from pimetrics.ledger.schema import failure, open_reader
 from pimetrics.ledger.sqlite import TABLE_IDS
 
 _PAGE_ROWS: Final = 5000
+
+
+class _Part(NamedTuple):
+    source: str
+    session_id: str | None
+    cwd: str | None
+    has_tree: bool
+    off_branch: frozenset[str]
+    entries: int
 
 
 class LedgerReader:
@@ -32,7 +41,7 @@ class LedgerReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._db = open_reader(path)
-        self._parts: dict[int, tuple[Any, ...]] = {}
+        self._parts: dict[int, _Part] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -67,13 +76,13 @@ class LedgerReader:
                 if body is None or (ordinal and self._has_settled(tbl, place, alias, ordinal)):
                     continue
                 row: dict[str, Any] = json.loads(body)
-                _, row["session_id"], leaf, off_branch = self._part(owner)
+                owned = self._part(owner)
+                held = [self._part(each) for each in json.loads(holders)]
+                row["session_id"] = owned.session_id
                 row["row_id"] = digest.hex()
-                row["source"] = min(self._part(each)[0] for each in json.loads(holders))
+                row["source"] = min(part.source for part in held)
                 if table == "usage":
-                    entry = loaded(entry_id)
-                    known = entry is not None and leaf is not None
-                    row["on_active_branch"] = entry not in off_branch if known else None
+                    row["on_active_branch"] = _on_active_branch(loaded(entry_id), owned, held)
                 yield row
             if len(page) < _PAGE_ROWS:
                 return
@@ -84,12 +93,21 @@ class LedgerReader:
         ).fetchone()[0]
         return bool(found >= ordinal)
 
-    def _part(self, ref: int) -> tuple[Any, ...]:
+    def _part(self, ref: int) -> _Part:
         part = self._parts.get(ref)
         if part is None:
-            source, session_id, leaf, off_branch = self._db.execute(
-                "SELECT source, session_id, leaf, off_branch FROM parts WHERE id = ?", (ref,)
+            source, session_id, cwd, leaf, off_branch, entries = self._db.execute(
+                "SELECT source, session_id, cwd, leaf, off_branch, entries FROM parts WHERE id = ?", (ref,)
             ).fetchone()
             off = frozenset(json.loads(off_branch)) if off_branch else frozenset()
-            part = self._parts[ref] = (json.loads(source), loaded(session_id), leaf, off)
+            part = self._parts[ref] = _Part(
+                json.loads(source), loaded(session_id), loaded(cwd), leaf is not None, off, entries
+            )
         return part
+
+
+def _on_active_branch(entry_id: str | None, owner: _Part, holders: list[_Part]) -> bool | None:
+    """The same as `Fact.on_active_branch`, by what is stored."""
+    trees = [part for part in holders if part.has_tree and part[1:3] == owner[1:3]]
+    tree = max(trees, key=lambda part: (part.entries, part.source), default=owner)
+    return None if entry_id is None or not tree.has_tree else entry_id not in tree.off_branch

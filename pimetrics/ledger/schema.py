@@ -44,6 +44,9 @@ MIGRATIONS: Final = (
     """
     CREATE TABLE births (metric TEXT, labels TEXT, at REAL NOT NULL, PRIMARY KEY (metric, labels)) WITHOUT ROWID;
     """,
+    """
+    ALTER TABLE parts ADD COLUMN entries INTEGER NOT NULL DEFAULT 0;
+    """,
 )
 """What brings a ledger from each version to the next; a new one runs through all of them."""
 
