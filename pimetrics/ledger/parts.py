@@ -106,9 +106,8 @@ class Parts:
     def _save(self, part: Part) -> None:
         assert part.ref is not None
         off_branch = json.dumps(sorted(part.parents.keys() - part.active)) if part.branched else None
-        now = (
-            dumped(part.session_id), dumped(part.cwd), part.time, dumped(part.leaf), off_branch, len(part.parents),
-        )  # fmt: skip
+        tree = (dumped(part.leaf), off_branch, len(part.parents))
+        now = (dumped(part.session_id), dumped(part.cwd), part.time, *tree)
         if self._written.get(part.ref) != now:
             self._db.execute(
                 "UPDATE parts SET session_id = ?, cwd = ?, time = ?, leaf = ?, off_branch = ?, entries = ? "

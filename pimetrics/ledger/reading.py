@@ -20,8 +20,6 @@ _PAGE_ROWS: Final = 5000
 
 
 class _Part(NamedTuple):
-    """What is stored of a part: the tree of its session file without its active branch."""
-
     source: str
     session_id: str | None
     cwd: str | None
@@ -78,13 +76,13 @@ class LedgerReader:
                 if body is None or (ordinal and self._has_settled(tbl, place, alias, ordinal)):
                     continue
                 row: dict[str, Any] = json.loads(body)
-                owned_by = self._part(owner)
-                held_by = [self._part(each) for each in json.loads(holders)]
-                row["session_id"] = owned_by.session_id
+                owned = self._part(owner)
+                held = [self._part(each) for each in json.loads(holders)]
+                row["session_id"] = owned.session_id
                 row["row_id"] = digest.hex()
-                row["source"] = min(part.source for part in held_by)
+                row["source"] = min(part.source for part in held)
                 if table == "usage":
-                    row["on_active_branch"] = _on_active_branch(loaded(entry_id), owned_by, held_by)
+                    row["on_active_branch"] = _on_active_branch(loaded(entry_id), owned, held)
                 yield row
             if len(page) < _PAGE_ROWS:
                 return
@@ -102,14 +100,14 @@ class LedgerReader:
                 "SELECT source, session_id, cwd, leaf, off_branch, entries FROM parts WHERE id = ?", (ref,)
             ).fetchone()
             off = frozenset(json.loads(off_branch)) if off_branch else frozenset()
-            part = self._parts[ref] = _Part(json.loads(source), loaded(session_id), cwd, leaf is not None, off, entries)
+            part = self._parts[ref] = _Part(
+                json.loads(source), loaded(session_id), loaded(cwd), leaf is not None, off, entries
+            )
         return part
 
 
 def _on_active_branch(entry_id: str | None, owner: _Part, holders: list[_Part]) -> bool | None:
-    """Say what `Fact.on_active_branch` says."""
-    trees = [part for part in holders if part.has_tree and (part.session_id, part.cwd) == (owner.session_id, owner.cwd)]
-    if entry_id is None or not (trees or owner.has_tree):
-        return None
+    """The same as `Fact.on_active_branch`, by what is stored."""
+    trees = [part for part in holders if part.has_tree and part[1:3] == owner[1:3]]
     tree = max(trees, key=lambda part: (part.entries, part.source), default=owner)
-    return entry_id not in tree.off_branch
+    return None if entry_id is None or not tree.has_tree else entry_id not in tree.off_branch
