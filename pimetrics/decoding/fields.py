@@ -24,6 +24,9 @@ MAX_COST_USD: Final = 1e9
 MAX_TIME_MS: Final = 253_402_300_799_999
 """9999-12-31, the last day that `datetime` and Parquet readers agree on."""
 
+MIN_TIME_MS: Final = 946_684_800_000
+"""2000-01-01. What lies before is no time of pi's: seconds where milliseconds belong, or a clock that was never set."""
+
 MAX_DURATION_MS: Final = 10 * 365 * 86_400_000
 
 ROLES: Final = frozenset(
@@ -84,7 +87,7 @@ def duration(value: Any, unknown: Unknown) -> float | None:
 
 def time_ms(value: Any) -> int | None:
     """Return epoch ms from a number, or None for anything that is no time."""
-    if (type(value) is int or type(value) is float) and 0 < value <= MAX_TIME_MS:
+    if (type(value) is int or type(value) is float) and MIN_TIME_MS <= value <= MAX_TIME_MS:
         return int(value)
     return None
 

@@ -155,8 +155,8 @@ _SURROGATES: Final = re.compile(
     rb"|\\."  # any other escape: kept, and never taken apart
 )
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_STRING_OR_LONG_NUMBER: Final = re.compile(
-    rb'"(?:[^"\\]|\\.)*"|(-?[0-9]{19,}(?![0-9.eE])|-?[0-9]+(?:\.[0-9]+)?[eE][+-]?[0-9]+|-?[0-9]{300,}\.[0-9]+)',
+_STRING_OR_NUMBER: Final = re.compile(
+    rb'"(?:[^"\\]|\\.)*"|(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)',
     re.DOTALL,
 )
 _OUTSIDE_STRINGS: Final = re.compile(rb"[ \t\n\r\v\f{}\[\]:,0-9eE.+\-a-z]*")
@@ -170,7 +170,7 @@ def _mend_surrogates(data: bytes) -> bytes:
 
 
 def _mend_numbers(line: bytes) -> bytes:
-    return _STRING_OR_LONG_NUMBER.sub(lambda m: _nearest_double(m.group(1)) if m.group(1) else m.group(), line)
+    return _STRING_OR_NUMBER.sub(lambda m: _nearest_double(m.group(1)) if m.group(1) else m.group(), line)
 
 
 def _nearest_double(number: bytes) -> bytes:

@@ -125,10 +125,12 @@ class Facts:
 
     def _seen_again(self, table: str, fact: Fact, row: Row) -> bool:
         part, changed = row.part, False
-        if part is not fact.holders[-1] and all(part.name != holder.name for holder in fact.holders):
-            fact.holders += (part,)
-            self.duplicates += table == "usage"
-            changed = True
+        if part is not fact.holders[-1]:
+            others = tuple(holder for holder in fact.holders if holder.name != part.name)
+            if len(others) == len(fact.holders):
+                self.duplicates += table == "usage"
+                changed = True
+            fact.holders = (*others, part)  # of a source that is read again, the newer reading
         owner = fact.owner
         if part is owner:
             return changed

@@ -57,6 +57,7 @@ _TOGETHER: Final[dict[str, tuple[tuple[str, ...], Rank]]] = {
 }
 """First column of a group to (the columns that go together, smaller is better)."""
 
+# Of two views of an answer that was cut off, the later one reports more. (Of settled ones all views are equal.)
 _GROWING: Final = frozenset(
     {
         "total_tokens", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens",
@@ -64,14 +65,6 @@ _GROWING: Final = frozenset(
         "cost_cache_write_usd", "cost_reported_usd",
     }
 )  # fmt: skip
-
-_DAY_MS: Final = 86_400_000
-
-
-def _far_apart(ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> bool:
-    """Whether one has a message's own time and the other an entry's, over a day apart: then the entry's is right."""
-    return {ours[1], theirs[1]} == {"message", "entry"} and abs(ours[0] - theirs[0]) > _DAY_MS
-
 
 _MEMBERS: Final = frozenset(name for first, (names, _) in _TOGETHER.items() for name in names if name != first)
 
@@ -81,25 +74,20 @@ def merge(known: Values, news: Values) -> bool:
     if known == news:
         return False
     changed = False
-    cut_off = known.get("settled") is False  # two views of an answer that was cut off: the later one reports more
     for name, value in news.items():
         if name in _MEMBERS:
             continue
         group = _TOGETHER.get(name)
         if group is None:
             old = known.get(name)
-            if old is None or (value is not None and (value > old if cut_off and name in _GROWING else value < old)):
+            if old is None or (value is not None and (value > old if name in _GROWING else value < old)):
                 changed = changed or value is not None
                 known[name] = value
             continue
         names, rank = group
         ours = tuple(known.get(each) for each in names)
         theirs = tuple(news.get(each) for each in names)
-        if name == "time" and _far_apart(ours, theirs):
-            better = theirs[1] == "entry"
-        else:
-            better = ours != theirs and rank(theirs) < rank(ours)
-        if better:
+        if ours != theirs and rank(theirs) < rank(ours):
             known.update(zip(names, theirs, strict=True))
             changed = True
     return changed

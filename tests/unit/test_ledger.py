@@ -121,10 +121,10 @@ def test_the_same_key_is_one_fact_and_counts_once() -> None:
 def test_a_better_value_changes_the_table_and_not_the_counter() -> None:
     """What comes later than its counter is a late revision."""
     ledger = MemoryLedger()
-    ledger.add([usage_row("a", input_tokens=9)])
-    ledger.add([usage_row("b", input_tokens=7)])
-    assert [row["input_tokens"] for row in ledger.rows("usage")] == [7]
-    assert ledger.totals.counters["pi_tokens_total", ("p", "m", "turn", "input")] == 9
+    ledger.add([usage_row("a", input_tokens=7)])
+    ledger.add([usage_row("b", input_tokens=9)])
+    assert [row["input_tokens"] for row in ledger.rows("usage")] == [9]
+    assert ledger.totals.counters["pi_tokens_total", ("p", "m", "turn", "input")] == 7
     assert ledger.totals.late == {"usage": 1}
 
 

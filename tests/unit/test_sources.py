@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 from pathlib import Path
 
 import pytest
@@ -67,12 +68,25 @@ def test_compressed_files_give_their_bytes(tmp_path: Path, size: int) -> None:
 
 @pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl.zst"])
 def test_a_damaged_archive_gives_what_can_be_read(tmp_path: Path, name: str) -> None:
-    """A file that is cut, or none of its kind, is no error: what is readable is given."""
+    """A file that is cut is no error: what is readable is given. A plain file with the wrong name is read as it is."""
     whole = gzip.compress(TEXT) if name.endswith("gz") else zstandard.compress(TEXT)
     path = tmp_path / name
-    for data in (whole[:-4], whole[: len(whole) // 2], b"not packed", b""):
+    for data in (whole[:-4], whole[: len(whole) // 2], b""):
         path.write_bytes(data)
         assert TEXT.startswith(b"".join(read_chunks(path, 1000)))
+    path.write_bytes(TEXT)
+    assert b"".join(read_chunks(path, 1000)) == TEXT
+
+
+def test_a_cut_gzip_loses_only_its_end(tmp_path: Path) -> None:
+    """Nearly all of what stands before the cut is given."""
+    noise = random.Random(1).randbytes(1 << 20)
+    path = tmp_path / "a.jsonl.gz"
+    whole = gzip.compress(noise)
+    path.write_bytes(whole[: len(whole) * 9 // 10])
+    found = b"".join(read_chunks(path, 1 << 20))
+    assert noise.startswith(found)
+    assert len(found) > len(noise) * 85 // 100
 
 
 def test_default_folders(no_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
