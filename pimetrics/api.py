@@ -94,6 +94,7 @@ def load(paths: Iterable[Input], *, events: bool = False, watch: Watch | None = 
     with no_cyclic_gc():
         for name, chunks in _sources(list(paths), watch):
             pipeline.run(name, chunks)
+    ledger.match_resumed()
     ledger.name_directories()
     return ledger, pipeline
 
@@ -119,6 +120,8 @@ def load_files(files: Sequence[Path], *, events: bool = False, forgive: bool) ->
     with no_cyclic_gc():
         for file in files:
             pipeline.run(str(file), _file(file, forgive=forgive))
+    ledger.match_resumed()
+    ledger.name_directories()
     return ledger, pipeline
 
 

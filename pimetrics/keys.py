@@ -26,6 +26,7 @@ from pimetrics.events import Message, Usage
 Key = tuple[object, ...]
 
 _OPEN: Final = "open"
+_DONE_PARTS: Final = 5  # of the key of a done compaction: sort, anchor, tokens before, summary, occurrence
 _EPOCH_MS: Final = (10**11, 10**14)
 """Numbers that are times: 1973 to 5138 in epoch ms. Nothing else in a key is that large."""
 _ALIASED: Final = frozenset({"sessions", "messages", "usage", "turns", "runs", "compactions"})
@@ -63,6 +64,25 @@ def usage_entry_key(kind: str, time: int | None, model: Key, usage: Usage, occur
 def compaction_key(anchor: Key, *fields: object) -> Key:
     """Name a compaction; the anchor is the last settled message before it."""
     return ("compaction", anchor, *fields)
+
+
+def unanchored_content(key: Key) -> Key | None:
+    """Return the content of a done compaction that is named without an anchor: what tells it from others all the same.
+
+    A stream that resumes, forks or switches to a session shows nothing of what stands before; when pi compacts before
+    the first message, the stream cannot know the anchor that the session file has.
+    """
+    if key[0] != "compaction" or len(key) != _DONE_PARTS:
+        return None
+    anchor = key[1]
+    return key[2:4] if isinstance(anchor, tuple) and anchor[0] in {"session", "record"} else None
+
+
+def content(key: Key) -> Key | None:
+    """Return what an anchored compaction that is done has in common with an unanchored name of it."""
+    if key[0] != "compaction" or len(key) != _DONE_PARTS or unanchored_content(key) is not None:
+        return None
+    return key[2:4]
 
 
 def open_key(alias: Key, ordinal: int) -> Key:

@@ -123,6 +123,15 @@ class Facts:
                     totals.revise(table)
                 fact.counted = totals.count(table, values, counted, silent=silent, session_id=row.part.session_id)
 
+    def unite(self, table: str, fact: Fact, other: Fact) -> None:
+        """Make two facts one that turn out to be the same: what the other moved is taken back."""
+        self.totals.take_back(table, other.values, other.counted)
+        merge(fact.values, other.values)
+        fact.counted = self.totals.count(table, fact.values, fact.counted, silent=self.silent)
+        names = {part.name for part in fact.holders}
+        self.duplicates += table == "usage"
+        fact.holders += tuple(part for part in other.holders if part.name not in names)
+
     def _seen_again(self, table: str, fact: Fact, row: Row) -> bool:
         part, changed = row.part, False
         if part is not fact.holders[-1]:

@@ -61,6 +61,25 @@ class MemoryLedger:
                 for part in fact.holders:
                     part.cwd = next(iter(found))
 
+    def match_resumed(self) -> None:
+        """Let compactions that a stream could not anchor be those that the session's file holds."""
+        for table in ("compactions", "usage"):
+            facts = self._facts[table]
+            lost = [(key, found) for key in facts if (found := keys.unanchored_content(key)) is not None]
+            if not lost:
+                continue
+            anchored: dict[Key, list[Fact]] = {}
+            for key, fact in facts.items():
+                if (found := keys.content(key)) is not None:
+                    anchored.setdefault(found, []).append(fact)
+            for key, found in lost:
+                fact = facts[key]
+                ids = {part.session_id for part in fact.holders} - {None}
+                for twin in anchored.get(found, ()):
+                    if not ids or ids & {part.session_id for part in twin.holders}:
+                        self._rules.unite(table, twin, facts.pop(key))
+                        break
+
     def files(self) -> list[Mark]:
         """Return how far files were read before: nothing survives here."""
         return []

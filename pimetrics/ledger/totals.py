@@ -130,11 +130,7 @@ class Totals:
     def move(self, metric: str, labels: Labels, amount: int, session_id: str | None = None) -> None:
         """Add to a counter or observe in a histogram."""
         family = METRICS[metric]
-        labels = tuple(
-            self.admit(name, value) if name in self.admitted else value
-            for name, value in zip(family.labels, labels, strict=True)
-        )
-        key = (metric, labels)
+        key = (metric, self._admitted(metric, labels))
         self.moved.add(key)
         if family.kind == HISTOGRAM:
             found = self.histograms.get(key)
@@ -147,6 +143,23 @@ class Totals:
                 self.exemplars.setdefault(key, {})[bucket] = (session_id, amount)
         else:
             self.counters[key] = self.counters.get(key, 0) + amount
+
+    def take_back(self, table: str, values: Values, counted: int) -> None:
+        """Undo what a fact has moved. Only for totals that nobody has seen yet: counters never fall."""
+        for metric, labels, amount in self.counted_moves(table, values, counted):
+            key = (metric, self._admitted(metric, labels))
+            if METRICS[metric].kind == HISTOGRAM:
+                found = self.histograms[key]
+                found.counts[bisect_left(_BOUNDS[metric], amount)] -= 1
+                found.total -= amount
+            else:
+                self.counters[key] -= amount
+
+    def _admitted(self, metric: str, labels: Labels) -> Labels:
+        return tuple(
+            self.admit(name, value) if name in self.admitted else value
+            for name, value in zip(METRICS[metric].labels, labels, strict=True)
+        )
 
     def admit(self, label: str, value: str) -> str:
         """Return the value that an open label shows for a name: itself, or `other` when there are too many."""

@@ -184,6 +184,7 @@ class Reduction:
         self._is_rpc = True
         self._tree.session(self._origin)
         self._scene.begin(None)
+        self._scene.here = self._scene.here._replace(anchor=None)  # what stands before is another session's
 
     def _answered(self, event: SessionAnswered) -> None:
         if not self._scene.headed:

@@ -12,6 +12,8 @@ from pimetrics.reports.summary import summarize
 FOUND = Path(__file__).parents[1] / "fixtures" / "found"
 
 SPENT = [
+    ("01", 2, 0.51, 1),  # a resumed run that compacts before its first message
+    ("02", 3, 0.53, 1),  # RPC output that forks and then compacts
     ("03", 2, 0.51, 1),  # a custom message has one time in the stream and another in the file
     ("04", 2, 0.51, 1),  # an extension's message that the stream never shows as one
     ("05", 2, 0.51, 1),  # role hookMessage before a migration, custom after it
