@@ -87,9 +87,11 @@ def scan(*paths: Input, events: bool = False, processes: int | None = None) -> T
     return lazy_tables(Scan(files, events=events, processes=processes).read, events=events)
 
 
-def load(paths: Iterable[Input], *, events: bool = False, watch: Watch | None = None) -> tuple[MemoryLedger, Pipeline]:
-    """Read sources into a ledger; the way of `read` and of the commands that read."""
-    ledger = MemoryLedger()
+def load(
+    paths: Iterable[Input], *, events: bool = False, watch: Watch | None = None, counting: bool = False
+) -> tuple[MemoryLedger, Pipeline]:
+    """Read sources into a ledger; the way of `read` and of the commands that read. `counting` keeps its totals."""
+    ledger = MemoryLedger(counting=counting)
     pipeline = Pipeline(ledger, events=events)
     with no_cyclic_gc():
         for name, chunks in _sources(list(paths), watch):
@@ -115,7 +117,7 @@ def load_files(files: Sequence[Path], *, events: bool = False, forgive: bool) ->
     Raises:
         SourceError: A file cannot be read, and that is not forgiven.
     """
-    ledger = MemoryLedger()
+    ledger = MemoryLedger(counting=False)
     pipeline = Pipeline(ledger, events=events)
     with no_cyclic_gc():
         for file in files:

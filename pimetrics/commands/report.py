@@ -78,7 +78,7 @@ def command(
         raise WrongUseError("--csv prints one table; give one --by, or --top, and no --json")
     zone = Zone(timezone)
     within = parse_range(since, until, zone, int(time.time() * 1000))
-    ledger, pipeline = load(paths, watch=watched)
+    ledger, pipeline = load(paths, watch=watched, counting=textfile is not None)
     selected = ledger if within.is_open else Selected(ledger, within)
     summary = summarize(selected, pipeline.stats)
     escape_what_cannot_be_printed()

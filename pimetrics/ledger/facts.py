@@ -87,9 +87,11 @@ class Facts:
     Args:
         store: Where facts are kept.
         totals: What they move.
+        counting: False moves nothing: tables and reports are made of facts, and do not pay for counters.
     """
 
-    def __init__(self, store: Store, totals: Totals) -> None:
+    def __init__(self, store: Store, totals: Totals, *, counting: bool = True) -> None:
+        self._counting = counting
         self.totals = totals
         self.silent = False
         """Facts are known but not counted: a ledger that replaces a lost one must not show history again."""
@@ -107,6 +109,8 @@ class Facts:
                 fact = Fact(row.values, row.part, row.entry_id, (row.part,), 0)
                 store.put(table, key, fact)
                 self._pair(table, key, fact)
+                if not self._counting:
+                    continue
                 fact.counted = totals.count(
                     table, row.values, fact.counted, silent=silent, session_id=row.part.session_id
                 )
@@ -115,6 +119,9 @@ class Facts:
                 store.touch(table, key)
             counted, values = fact.counted, fact.values
             if fact.bare or values == row.values:
+                continue
+            if not self._counting:
+                merge(values, row.values)
                 continue
             before = totals.counted_moves(table, values, counted)
             if merge(values, row.values):
@@ -127,7 +134,8 @@ class Facts:
         """Make two facts one that turn out to be the same: what the other moved is taken back."""
         self.totals.take_back(table, other.values, other.counted)
         merge(fact.values, other.values)
-        fact.counted = self.totals.count(table, fact.values, fact.counted, silent=self.silent)
+        if self._counting:
+            fact.counted = self.totals.count(table, fact.values, fact.counted, silent=self.silent)
         names = {part.name for part in fact.holders}
         self.duplicates += table == "usage"
         fact.holders += tuple(part for part in other.holders if part.name not in names)

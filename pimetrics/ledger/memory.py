@@ -14,16 +14,20 @@ from pimetrics.rows import COLUMNS, Row
 
 
 class MemoryLedger:
-    """Facts by table and key, and the running totals."""
+    """Facts by table and key, and the running totals.
 
-    def __init__(self) -> None:
+    Args:
+        counting: False leaves the totals at zero (see `Facts`).
+    """
+
+    def __init__(self, *, counting: bool = True) -> None:
         self.totals = Totals()
         self.broken = False
         """Whether what is in memory cannot be trusted: never here."""
         self._facts: dict[str, dict[Key, Fact]] = {table: {} for table in COLUMNS}
         self._settled: dict[str, dict[Key, int]] = {}  # table to alias to settled facts, for tables with open ones
         self._open: dict[str, dict[Key, list[Key]]] = {table: {} for table in COLUMNS}  # by alias
-        self._rules = Facts(self, self.totals)
+        self._rules = Facts(self, self.totals, counting=counting)
         self.pending = 0
         """Rows since the last commit."""
 
