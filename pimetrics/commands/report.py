@@ -131,7 +131,9 @@ def _show(
         page.range(within, ledger)
     if summary["rejects"]["total"]:
         reasons = ", ".join(f"{n} {reason}" for reason, n in summary["rejects"]["by_reason"].items())
+        lines = summary["rejects"]["total"]
         print(
-            f"pimetrics: {summary['rejects']['total']} lines gave no record ({reasons}); pimetrics doctor says where",
+            f"pimetrics: {lines} {'line' if lines == 1 else 'lines'} gave no record ({reasons}); "
+            "pimetrics doctor says where",
             file=sys.stderr,
         )

@@ -65,7 +65,7 @@ _GRACE_SECONDS = 1
     "--idle-timeout",
     "idle",
     type=Seconds(),
-    default=IDLE_SECONDS,
+    default=f"{IDLE_SECONDS / 60:g}m",
     show_default=True,
     help="Silence after which a source no longer counts as active.",
 )
@@ -73,7 +73,7 @@ _GRACE_SECONDS = 1
     "--web.zero-hold",
     "zero_hold",
     type=Seconds(),
-    default=HOLD_SECONDS,
+    default=f"{HOLD_SECONDS:g}s",
     show_default=True,
     help="How long scrapers are shown a new series at 0, so that increase() sees its first increment.",
 )

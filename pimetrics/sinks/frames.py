@@ -46,6 +46,13 @@ class Tables(Generic[Frame]):
     rejects: Frame
     events: Frame | None = None
 
+    def __repr__(self) -> str:
+        """Name the tables with their rows; all of them printed would fill screens."""
+        named = (
+            f"{name}={'lazy' if isinstance(frame, pl.LazyFrame) else frame.height}" for name, frame in self.items()
+        )
+        return f"Tables({', '.join(named)})"
+
     def items(self) -> Iterable[tuple[str, Frame]]:
         """Yield (name, frame) of the tables that were asked for."""
         for each in fields(self):
