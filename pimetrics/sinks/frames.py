@@ -48,9 +48,7 @@ class Tables(Generic[Frame]):
 
     def __repr__(self) -> str:
         """Name the tables with their rows; all of them printed would fill screens."""
-        named = (
-            f"{name}={'lazy' if isinstance(frame, pl.LazyFrame) else frame.height}" for name, frame in self.items()
-        )
+        named = (f"{name}={getattr(frame, 'height', 'lazy')}" for name, frame in self.items())
         return f"Tables({', '.join(named)})"
 
     def items(self) -> Iterable[tuple[str, Frame]]:
