@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import gc
 import os
-import signal
-import socket
 import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import click
-import uvicorn
 from prometheus_client import CollectorRegistry, ProcessCollector
+from starlette.types import ASGIApp
 
 from pimetrics.commands.lengths import Seconds
 from pimetrics.commands.stdin import refuse_terminal
@@ -28,7 +23,6 @@ from pimetrics.exporter import Exporter, LiveLedger
 from pimetrics.ledger.memory import MemoryLedger
 from pimetrics.ledger.schema import put_aside
 from pimetrics.ledger.sqlite import SqliteLedger
-from pimetrics.names import printable
 from pimetrics.notices import LOGGER, set_up
 from pimetrics.places import recordings_dir, sessions_dir, state_file
 from pimetrics.sinks.births import HOLD_SECONDS
@@ -40,10 +34,10 @@ from pimetrics.sources.stdin import PipeBuffer, read_pipe
 from pimetrics.sources.waker import Waker
 from pimetrics.stamping import Stamper
 from pimetrics.web.app import make_app
+from pimetrics.web.listening import listen, shown, warn_if_open
 from pimetrics.web.page import render
-
-_GRACE_SECONDS = 1
-"""How long a scrape that is being answered may still take after the signal to end."""
+from pimetrics.web.reload import LiveConfig
+from pimetrics.web.server import Server
 
 
 @click.command()
@@ -54,6 +48,12 @@ _GRACE_SECONDS = 1
     default="127.0.0.1:9746",
     show_default=True,
     help="Where to listen, HOST:PORT; [HOST]:PORT for IPv6.",
+)
+@click.option(
+    "--web.config.file",
+    "web_config",
+    type=click.Path(path_type=Path),
+    help="TLS, client certificates and passwords, in the format of Prometheus' exporters; read again when it changes.",
 )
 @click.option(
     "--state",
@@ -90,6 +90,7 @@ def command(
     paths: tuple[str, ...],
     *,
     address: str,
+    web_config: Path | None,
     state: Path | None,
     no_state: bool,
     idle: float,
@@ -118,6 +119,7 @@ def command(
     def open_ledger() -> LiveLedger:
         return MemoryLedger() if file is None else SqliteLedger(file)
 
+    web = LiveConfig(web_config)
     daemon = Daemon(
         exporter,
         open_ledger,
@@ -132,17 +134,17 @@ def command(
         progress=_progress(exporter) if sys.stderr.isatty() else lambda _files, _bytes: None,
     )
     listener = listen(address)
+    warn_if_open(listener, web.config)
     gc.set_threshold(100_000, 20, 50)  # rows hold no cycles, and a look at all of them costs up to half the time
     daemon.begin()
     waker.watch([name for name in followed if not os.path.isfile(name)], daemon.hint)
     stop = threading.Event()
-    server = _Server(uvicorn_config(exporter))
+    server = Server(application(exporter), web)
     reader = threading.Thread(target=_read, args=(daemon, waker, stop, server), daemon=True, name="reader")
     reader.start()
     if pipe is not None:
         threading.Thread(target=_read_stdin, args=(pipe,), daemon=True, name="stdin").start()
-    host, port = listener.getsockname()[:2]
-    print(f"pimetrics: serving http://{f'[{host}]' if ':' in host else host}:{port}/metrics", file=sys.stderr)
+    print(f"pimetrics: serving {web.scheme}://{shown(listener)}/metrics", file=sys.stderr)
     server.run(sockets=[listener])
     stop.set()
     waker.close()
@@ -152,83 +154,19 @@ def command(
         raise server.failed
 
 
-def run(exporter: Exporter, listener: socket.socket) -> None:
-    """Serve HTTP until a signal ends it."""
-    _Server(uvicorn_config(exporter)).run(sockets=[listener])
-
-
-def uvicorn_config(exporter: Exporter) -> uvicorn.Config:
-    """Build the HTTP side of an exporter."""
+def application(exporter: Exporter) -> ASGIApp:
+    """Build the pages of an exporter."""
     people, scrapers = CollectorRegistry(auto_describe=False), CollectorRegistry(auto_describe=False)
     people.register(PiCollector(exporter.snapshot))
     scrapers.register(PiCollector(lambda: exporter.snapshot(scraper=True)))
     for registry in (people, scrapers):
         ProcessCollector(registry=registry)
-    app = make_app(
+    return make_app(
         people, ready=lambda: exporter.ready, for_scrapers=scrapers, page=lambda: render(exporter.snapshot())
     )
-    return uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        timeout_graceful_shutdown=_GRACE_SECONDS,
-    )
 
 
-class _Server(uvicorn.Server):
-    """Ends on a signal and returns, so that what was read is committed; uvicorn's own would die of it."""
-
-    failed: BaseException | None = None
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        def end(_signal: int, _frame: FrameType | None) -> None:
-            self.should_exit = True
-
-        before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for each, handler in before.items():
-                # A second signal must not cut the last commit short.
-                signal.signal(each, signal.SIG_IGN if handler is signal.SIG_DFL else handler)
-
-
-def listen(address: str) -> socket.socket:
-    """Open the listening socket.
-
-    Raises:
-        WrongUseError: The address is no address, or cannot be listened on.
-    """
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    if not port.isdecimal() or int(port) > 65535:
-        raise WrongUseError(
-            f"{printable(address)} is no address to listen on; give HOST:PORT, for example 127.0.0.1:9746"
-        )
-    try:
-        family, kind, proto, _, where = socket.getaddrinfo(
-            host or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, proto)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(where)
-        listener.listen(128)
-    except OSError as error:
-        if isinstance(error, socket.gaierror):
-            what_to_do = "check the host"
-        elif error.errno == errno.EACCES:
-            what_to_do = "choose a port above 1023 with --web.listen-address"
-        else:
-            what_to_do = "stop what uses that port or choose another with --web.listen-address"
-        raise WrongUseError(
-            f"cannot listen on {printable(address)} ({error.strerror or error}); {what_to_do}"
-        ) from None
-    return listener
-
-
-def _read(daemon: Daemon, waker: Waker, stop: threading.Event, server: _Server) -> None:
+def _read(daemon: Daemon, waker: Waker, stop: threading.Event, server: Server) -> None:
     try:
         daemon.run(waker, stop)
     except PimetricsError as error:
