@@ -179,7 +179,8 @@ def test_others_can_reach_it_is_said_once(site, tmp_path):
         with Served(
             [tmp_path, "--no-state", "--web.config.file", site.file], listen="0.0.0.0:0", context=site.context
         ) as served:
-            served.url  # noqa: B018  waits until it serves
+            served._url = served.url.replace("0.0.0.0", "127.0.0.1")
+            until(lambda served=served: served.ask("/-/healthy")[0])
             lines = told(served).splitlines()
         assert len(lines) == (1 if part is None else 2), lines
         assert part is None or part in lines[0]
