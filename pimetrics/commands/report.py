@@ -112,7 +112,7 @@ def _nowhere(paths: tuple[str, ...]) -> str:
     """Say what to do where there was nothing to read: figures of 0 look like an answer."""
     looked = paths or (sessions_dir(), recordings_dir())
     where = " and ".join(printable(str(path)) for path in looked)
-    return f"nothing to read in {where}; run pi once, or name a file or folder (pimetrics demo shows what it looks like)"
+    return f"nothing to read in {where}; run pi once, or name a file or folder (pimetrics demo plays a recording)"
 
 
 def _write(path: Path, ledger: MemoryLedger, stats: Stats) -> None:
