@@ -98,6 +98,11 @@ class Scan:
         """The families that were decoded, as often as they were."""
         find_files(self._paths)
 
+    @property
+    def roots(self) -> list[str]:
+        """What is read, as absolute paths and patterns, sorted."""
+        return sorted(os.path.abspath(os.path.expanduser(os.fspath(path))) for path in self._paths)
+
     def families(self) -> list[Family]:
         """Return the families as the files are now; a file that has not changed is not looked at again."""
         files = find_files(self._paths)
