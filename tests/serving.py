@@ -34,6 +34,7 @@ class Served:
             [sys.executable, "-m", "pimetrics", "serve", *map(str, arguments), "--web.listen-address", listen],
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
+            bufsize=0,  # a line that waits must show to select
             **options,  # type: ignore[call-overload]
         )
         self.said = b""

@@ -131,7 +131,7 @@ def test_nonsense_is_answered_or_ended_without_a_line_in_the_log(tmp_path):
             ):
                 one.sendall(sent)
                 one.recv(100_000)
-                one.sendall(b"zz\r\nnonsense")
+                one.sendall(b"zz\r\nnonsense\r\n\r\n")
                 while one.recv(100_000):
                     pass
         assert served.get() is not None
