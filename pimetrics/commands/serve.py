@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
+import ipaddress
 import os
 import signal
 import socket
@@ -12,17 +13,19 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
 import click
 import uvicorn
 from prometheus_client import CollectorRegistry, ProcessCollector
+from starlette.routing import BaseRoute
 
 from pimetrics.commands.lengths import Seconds
 from pimetrics.commands.stdin import refuse_terminal
 from pimetrics.daemon import Daemon
+from pimetrics.delivery import LABELS
 from pimetrics.errors import PimetricsError, WrongUseError
 from pimetrics.exporter import Exporter, LiveLedger
 from pimetrics.ledger.memory import MemoryLedger
@@ -31,10 +34,13 @@ from pimetrics.ledger.sqlite import SqliteLedger
 from pimetrics.names import printable
 from pimetrics.notices import LOGGER, set_up
 from pimetrics.places import recordings_dir, sessions_dir, state_file
+from pimetrics.receiving import Receiving
 from pimetrics.sinks.births import HOLD_SECONDS
+from pimetrics.sinks.inbox import is_complete
 from pimetrics.sinks.live import IDLE_SECONDS
 from pimetrics.sinks.metrics import PiCollector
 from pimetrics.sinks.recording import is_over
+from pimetrics.sinks.retention import parse_max_bytes
 from pimetrics.sources.paths import find_files
 from pimetrics.sources.stdin import PipeBuffer, read_pipe
 from pimetrics.sources.waker import Waker
@@ -84,6 +90,35 @@ _GRACE_SECONDS = 1
     help="How long rows stay in the ledger, such as 400d; counters and what was seen stay  [default: for ever]",
 )
 @click.option(
+    "--receive",
+    "receive",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Take what other machines deliver (record --to, ship) into this folder, and follow it.",
+)
+@click.option(
+    "--receive-token-file",
+    "token_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Tokens that shippers must bear, one a line.",
+)
+@click.option(
+    "--receive-label",
+    "labels",
+    multiple=True,
+    type=click.Choice(LABELS),
+    help="Take this label from shippers, and count by it in pi_fleet_*; several times for several.",
+)
+@click.option(
+    "--receive-max-rate",
+    "max_rate",
+    default="64MB",
+    show_default=True,
+    metavar="SIZE",
+    help="Bytes a second that are taken, uncompressed; off takes all.",
+)
+@click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of log lines."
 )
 def command(
@@ -95,12 +130,16 @@ def command(
     idle: float,
     zero_hold: float,
     keep_s: float | None,
+    receive: Path | None,
+    token_file: Path | None,
+    labels: tuple[str, ...],
+    max_rate: str,
     log_format: str,
 ) -> None:
     """Follow what pi writes and serve it to Prometheus.
 
     PATH is a stream, recording or session file, a folder, or - for standard input. Without one: pi's session folder and
-    the recordings folder.
+    the recordings folder; with --receive that folder alone.
     """
     if no_state and state is not None:
         raise WrongUseError("--state and --no-state exclude each other; give one of them")
@@ -111,7 +150,20 @@ def command(
         find_files(names)  # what cannot be opened is said now, before anything is served
     followed = [*map(os.path.expanduser, names)] if paths else [str(sessions_dir()), str(recordings_dir())]
     file = None if no_state else state or state_file()
-    exporter = Exporter(idle=idle, zero_hold=zero_hold)
+    listener = listen(address)
+    receiving = None
+    if receive is not None:
+        _refuse_strangers(listener, token_file)
+        receiving = Receiving(
+            receive.expanduser().absolute(),
+            labels=[name for name in LABELS if name in labels],
+            token_file=token_file,
+            max_rate=parse_max_bytes(max_rate, "--receive-max-rate"),
+        )
+        followed = [*(followed if paths else ()), str(receiving.inbox.folder)]
+    elif token_file or labels:
+        raise WrongUseError("--receive-token-file and --receive-label go with --receive DIR; add it")
+    exporter = Exporter(idle=idle, zero_hold=zero_hold, deliverer=receiving.deliverer if receiving else None)
     waker = Waker()
     pipe = PipeBuffer(waker.wake) if "-" in paths else None
 
@@ -127,16 +179,15 @@ def command(
         monotonic=time.monotonic,
         put_aside=lambda: None if file is None else put_aside(file),
         idle=idle,
-        ended=is_over,
+        ended=lambda path: is_over(path) or (receiving is not None and is_complete(path)),
         keep_s=keep_s,
         progress=_progress(exporter) if sys.stderr.isatty() else lambda _files, _bytes: None,
     )
-    listener = listen(address)
     gc.set_threshold(100_000, 20, 50)  # rows hold no cycles, and a look at all of them costs up to half the time
     daemon.begin()
     waker.watch([name for name in followed if not os.path.isfile(name)], daemon.hint)
     stop = threading.Event()
-    server = _Server(uvicorn_config(exporter))
+    server = _Server(uvicorn_config(exporter, receiving.routes(exporter.delivered) if receiving else ()))
     reader = threading.Thread(target=_read, args=(daemon, waker, stop, server), daemon=True, name="reader")
     reader.start()
     if pipe is not None:
@@ -157,15 +208,19 @@ def run(exporter: Exporter, listener: socket.socket) -> None:
     _Server(uvicorn_config(exporter)).run(sockets=[listener])
 
 
-def uvicorn_config(exporter: Exporter) -> uvicorn.Config:
-    """Build the HTTP side of an exporter."""
+def uvicorn_config(exporter: Exporter, more: Sequence[BaseRoute] = ()) -> uvicorn.Config:
+    """Build the HTTP side of an exporter, with further routes."""
     people, scrapers = CollectorRegistry(auto_describe=False), CollectorRegistry(auto_describe=False)
     people.register(PiCollector(exporter.snapshot))
     scrapers.register(PiCollector(lambda: exporter.snapshot(scraper=True)))
     for registry in (people, scrapers):
         ProcessCollector(registry=registry)
     app = make_app(
-        people, ready=lambda: exporter.ready, for_scrapers=scrapers, page=lambda: render(exporter.snapshot())
+        people,
+        ready=lambda: exporter.ready,
+        for_scrapers=scrapers,
+        page=lambda: render(exporter.snapshot()),
+        more=more,
     )
     return uvicorn.Config(
         app,
@@ -226,6 +281,19 @@ def listen(address: str) -> socket.socket:
             f"cannot listen on {printable(address)} ({error.strerror or error}); {what_to_do}"
         ) from None
     return listener
+
+
+def _refuse_strangers(listener: socket.socket, token_file: Path | None) -> None:
+    """Refuse to take deliveries from everyone who can reach this machine.
+
+    Raises:
+        WrongUseError: It would.
+    """
+    if token_file is None and not ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback:
+        raise WrongUseError(
+            "--receive at an address that others can reach needs --receive-token-file, or everyone could write here; "
+            "name a file with a token, or listen on 127.0.0.1"
+        )
 
 
 def _read(daemon: Daemon, waker: Waker, stop: threading.Event, server: _Server) -> None:

@@ -63,7 +63,7 @@ def parse_keep(text: str) -> float | None:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def parse_max_bytes(text: str) -> int | None:
+def parse_max_bytes(text: str, option: str = "--max-bytes") -> int | None:
     """Read a size like 5GB or 500MiB as bytes; `off` is no limit.
 
     Raises:
@@ -74,7 +74,7 @@ def parse_max_bytes(text: str) -> int | None:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
     unit = _BYTES.get(match[2].upper()) if match else None
     if not match or unit is None or float(match[1]) <= 0:
-        raise WrongUseError(f"--max-bytes {text!r} is no size; write it like 5GB or 500MiB, or off.")
+        raise WrongUseError(f"{option} {text!r} is no size; write it like 5GB or 500MiB, or off.")
     return int(float(match[1]) * unit)
 
 
