@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -10,7 +11,9 @@ from starlette.routing import BaseRoute
 
 from pimetrics.errors import WrongUseError
 from pimetrics.names import printable
+from pimetrics.sinks.clearing import keep_clear
 from pimetrics.sinks.inbox import Inbox
+from pimetrics.sinks.retention import Limits
 from pimetrics.web.receive import Receiver
 
 SHORTEST_TOKEN = 16
@@ -69,6 +72,7 @@ class Receiving:
         labels: Labels that are allowed.
         token_file: Holds the tokens that shippers must bear; None asks for none.
         max_rate: Bytes a second that are taken; None sets no limit.
+        limits: What may stay in the folder.
 
     Attributes:
         deliverer: Tells who delivered a source; None without labels.
@@ -84,13 +88,19 @@ class Receiving:
         labels: Sequence[str],
         token_file: Path | None,
         max_rate: float | None,
+        limits: Limits,
     ) -> None:
         self._tokens = None if token_file is None else Tokens(token_file)
         self._max_rate = max_rate
+        self._limits = limits
         self.inbox = Inbox(folder, labels)
         self.deliverer: Callable[[str], tuple[str, ...]] | None = None
         if labels:
             self.deliverer = lru_cache(4096)(self.inbox.labels_of)
+
+    def keep_clear(self, stop: threading.Event) -> None:
+        """Keep the folder within its limits until the event is set, beside everything else."""
+        threading.Thread(target=keep_clear, args=(self.inbox, self._limits, stop), name="clearing", daemon=True).start()
 
     def routes(self, count: Callable[[str, int], None]) -> Sequence[BaseRoute]:
         """Return the HTTP side; `count` is told how each request was answered, and how many bytes it brought."""

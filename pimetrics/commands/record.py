@@ -30,10 +30,10 @@ from pimetrics.stamping import Stamper
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pimetrics.sinks.recording import Recording
     from pimetrics.shipping.beside import Beside
     from pimetrics.shipping.client import Target
     from pimetrics.shipping.shipper import Shipper
+    from pimetrics.sinks.recording import Recording
     from pimetrics.sinks.retention import Limits
     from pimetrics.sources.process import Child
 

@@ -40,7 +40,7 @@ from pimetrics.sinks.inbox import is_complete
 from pimetrics.sinks.live import IDLE_SECONDS
 from pimetrics.sinks.metrics import PiCollector
 from pimetrics.sinks.recording import is_over
-from pimetrics.sinks.retention import parse_max_bytes
+from pimetrics.sinks.retention import Limits, parse_keep, parse_max_bytes
 from pimetrics.sources.paths import find_files
 from pimetrics.sources.stdin import PipeBuffer, read_pipe
 from pimetrics.sources.waker import Waker
@@ -119,6 +119,22 @@ _GRACE_SECONDS = 1
     help="Bytes a second that are taken, uncompressed; off takes all.",
 )
 @click.option(
+    "--receive-keep",
+    "keep",
+    default="30d",
+    show_default=True,
+    metavar="TIME",
+    help="Delete streams that got nothing for so long (30d, 12h, off); what they counted stays.",
+)
+@click.option(
+    "--receive-max-bytes",
+    "max_bytes",
+    default="off",
+    show_default=True,
+    metavar="SIZE",
+    help="Delete the oldest streams above this size (500GB, off).",
+)
+@click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of log lines."
 )
 def command(
@@ -134,6 +150,8 @@ def command(
     token_file: Path | None,
     labels: tuple[str, ...],
     max_rate: str,
+    keep: str,
+    max_bytes: str,
     log_format: str,
 ) -> None:
     """Follow what pi writes and serve it to Prometheus.
@@ -159,6 +177,7 @@ def command(
             labels=[name for name in LABELS if name in labels],
             token_file=token_file,
             max_rate=parse_max_bytes(max_rate, "--receive-max-rate"),
+            limits=Limits(parse_keep(keep, "--receive-keep"), parse_max_bytes(max_bytes, "--receive-max-bytes")),
         )
         followed = [*(followed if paths else ()), str(receiving.inbox.folder)]
     elif token_file or labels:
@@ -190,6 +209,8 @@ def command(
     server = _Server(uvicorn_config(exporter, receiving.routes(exporter.delivered) if receiving else ()))
     reader = threading.Thread(target=_read, args=(daemon, waker, stop, server), daemon=True, name="reader")
     reader.start()
+    if receiving is not None:
+        receiving.keep_clear(stop)
     if pipe is not None:
         threading.Thread(target=_read_stdin, args=(pipe,), daemon=True, name="stdin").start()
     host, port = listener.getsockname()[:2]

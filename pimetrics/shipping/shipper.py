@@ -168,6 +168,7 @@ class Shipper:
                 "Content-Encoding": "gzip",
                 "Content-Type": "application/octet-stream",
                 **({delivery.COMPLETE: "?1"} if complete else {}),
+                **({delivery.CHANGED: str(spooled.changed_s)} if batch.last else {}),
             }
             answer = self._ask("PATCH", stream, sent, headers, body)
             if answer.status == 409:

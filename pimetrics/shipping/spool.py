@@ -36,6 +36,10 @@ class LongLineError(Exception):
 class Spooled:
     """One file, open for reading.
 
+    Attributes:
+        size: Its bytes, decompressed.
+        changed_s: When it was last written, Unix seconds.
+
     Args:
         path: The file; compressed by the ending of its name.
         over: Whether it has its last byte: then a last line without LF counts too.
@@ -47,6 +51,7 @@ class Spooled:
 
     def __init__(self, path: Path, *, over: bool) -> None:
         self._over = over
+        self.changed_s = int(path.stat().st_mtime)
         if path.name.endswith((".gz", ".zst")):
             # A file without a name: to begin somewhere in the middle, what stands before must be there as well.
             with tempfile.TemporaryFile() as plain:

@@ -16,6 +16,7 @@ import fcntl
 import os
 import secrets
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -76,7 +77,7 @@ class Inbox:
                     f"{printable(str(folder))} is in use by another receiver; give each a folder of its own"
                 ) from None
             raise WrongUseError(
-                f"{printable(str(folder))} cannot be used to receive ({error.strerror}); name a folder that may be written"
+                f"{printable(str(folder))} cannot be used to receive ({error.strerror}); name one that may be written"
             ) from None
         for name, value in self._folders_of_labels():
             self._admitted[name].add(value)
@@ -102,7 +103,15 @@ class Inbox:
             os.close(fd)
 
     def append(
-        self, stream: str, labels: Mapping[str, str], offset: int, before: str, body: BinaryIO, *, complete: bool
+        self,
+        stream: str,
+        labels: Mapping[str, str],
+        offset: int,
+        before: str,
+        body: BinaryIO,
+        *,
+        complete: bool = False,
+        changed_s: float | None = None,
     ) -> int:
         """Keep what is new in a delivery; return how much of the stream is here then, on the disk.
 
@@ -113,6 +122,8 @@ class Inbox:
             before: Fingerprint of what stands before.
             body: Whole lines; in the last delivery of a stream the last one may be torn.
             complete: Nothing will follow.
+            changed_s: When its file was last written, Unix seconds, where this is all of it: what was delivered
+                late is as old here as it is there.
 
         Raises:
             GapError: The delivery begins beyond what is here.
@@ -121,7 +132,7 @@ class Inbox:
             OSError: Anything else that the disk says.
         """
         path = self._path(stream, labels)
-        with self._locks[hash(stream) % len(self._locks)]:
+        with self._lock_of(stream):
             try:
                 fd = self._open(path)
             except OSError as error:
@@ -134,17 +145,31 @@ class Inbox:
                     raise OtherContentError
                 _compare(fd, offset, size, body)
                 self._write(fd, size, body)
+                if changed_s is not None:
+                    os.utime(fd, (changed_s, min(changed_s, time.time())))
                 if complete:
                     self._mark(path)
                 return self._acknowledged(path, fd)
             finally:
                 os.close(fd)
 
+    def delete(self, path: Path, unchanged_since: float) -> bool:
+        """Delete a stream unless it was changed after that time (Unix seconds); return whether it is gone."""
+        with self._lock_of(path.stem), contextlib.suppress(FileNotFoundError):
+            if path.stat().st_ctime > unchanged_since:
+                return False
+            path.unlink()
+            path.with_suffix(OVER).unlink(missing_ok=True)
+        return True
+
     def labels_of(self, source: str) -> tuple[str, ...]:
         """Return the values of LABELS for a source: empty for those not allowed, unknown for what was not delivered."""
         levels = source.removeprefix(f"{self.folder}/").split("/") if source.startswith(f"{self.folder}/") else []
         found = dict(each.split("=", 1) for each in levels[: len(self.labels)] if "=" in each)
         return tuple(unquote(found.get(name, UNKNOWN)) if name in self.labels else "" for name in LABELS)
+
+    def _lock_of(self, stream: str) -> threading.Lock:
+        return self._locks[hash(stream) % len(self._locks)]
 
     # --- the disk ---------------------------------------------------------------------------------------------------
 

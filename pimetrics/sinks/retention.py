@@ -49,7 +49,7 @@ class Limits(NamedTuple):
     max_bytes: int | None
 
 
-def parse_keep(text: str) -> float | None:
+def parse_keep(text: str, option: str = "--keep") -> float | None:
     """Read a length of time like 30d, 12h or 2w as seconds; `off` is no limit.
 
     Raises:
@@ -59,7 +59,7 @@ def parse_keep(text: str) -> float | None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip())
     if not match or float(match[1]) <= 0:
-        raise WrongUseError(f"--keep {text!r} is no length of time; write it like 30d, 12h or 2w, or off.")
+        raise WrongUseError(f"{option} {text!r} is no length of time; write it like 30d, 12h or 2w, or off.")
     return float(match[1]) * _SECONDS[match[2]]
 
 

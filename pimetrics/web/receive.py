@@ -56,7 +56,15 @@ class Inbox(Protocol):
         """Return how many bytes of a stream are here."""
 
     def append(
-        self, stream: str, labels: Mapping[str, str], offset: int, before: str, body: BinaryIO, *, complete: bool
+        self,
+        stream: str,
+        labels: Mapping[str, str],
+        offset: int,
+        before: str,
+        body: BinaryIO,
+        *,
+        complete: bool = False,
+        changed_s: float | None = None,
     ) -> int:
         """Keep what is new in a delivery; return how much of the stream is here then."""
 
@@ -152,10 +160,14 @@ class Receiver:
             headers.get(delivery.BEFORE),
             headers.get("content-digest"),
         )
-        if not (offset.isascii() and offset.isdecimal() and len(offset) < 16) or before is None or digest is None:
+        if not _is_number(offset) or before is None or digest is None:
             raise _RefusedError(
                 "malformed", 400, f"{delivery.OFFSET}, {delivery.BEFORE} and {delivery.DIGEST} must be given"
             )
+        changed = headers.get(delivery.CHANGED)
+        if changed is not None and not _is_number(changed):
+            raise _RefusedError("malformed", 400, f"{delivery.CHANGED} is no time")
+        changed_s = None if changed is None else float(changed)
         if headers.get("content-encoding") != "gzip":
             raise _RefusedError("malformed", 415, "the body must be gzip", Accept_Encoding="gzip")
         if _length(headers.get("content-length", "")) > delivery.MAX_BODY_BYTES:
@@ -177,7 +189,9 @@ class Receiver:
                 body.seek(0)
                 self._rate.take(size)
                 now = await self._on_disk(
-                    lambda: self._inbox.append(stream, labels, int(offset), before, body, complete=complete)
+                    lambda: self._inbox.append(
+                        stream, labels, int(offset), before, body, complete=complete, changed_s=changed_s
+                    )
                 )
         finally:
             self._here -= 1
@@ -312,4 +326,8 @@ def _full() -> _RefusedError:
 
 
 def _length(header: str) -> int:
-    return int(header) if header.isascii() and header.isdecimal() and len(header) < 16 else 0
+    return int(header) if _is_number(header) else 0
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 16
