@@ -7,12 +7,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from starlette.routing import BaseRoute
-
 from pimetrics.errors import WrongUseError
 from pimetrics.names import printable
 from pimetrics.sinks.clearing import keep_clear
-from pimetrics.sinks.inbox import Inbox
+from pimetrics.sinks.inbox import Inbox, is_complete
 from pimetrics.sinks.retention import Limits
 from pimetrics.web.receive import Receiver
 
@@ -73,8 +71,10 @@ class Receiving:
         token_file: Holds the tokens that shippers must bear; None asks for none.
         max_rate: Bytes a second that are taken; None sets no limit.
         limits: What may stay in the folder.
+        guarded: Tells whether everyone who gets in may deliver, where there are no tokens.
 
     Attributes:
+        folder: Where deliveries are.
         deliverer: Tells who delivered a source; None without labels.
 
     Raises:
@@ -89,19 +89,29 @@ class Receiving:
         token_file: Path | None,
         max_rate: float | None,
         limits: Limits,
+        guarded: Callable[[], bool],
     ) -> None:
         self._tokens = None if token_file is None else Tokens(token_file)
         self._max_rate = max_rate
+        self._guarded = guarded
         self._limits = limits
-        self.inbox = Inbox(folder, labels)
+        self._inbox = Inbox(folder, labels)
+        self.folder = str(folder)
         self.deliverer: Callable[[str], tuple[str, ...]] | None = None
         if labels:
-            self.deliverer = lru_cache(4096)(self.inbox.labels_of)
+            self.deliverer = lru_cache(4096)(self._inbox.labels_of)
 
     def keep_clear(self, stop: threading.Event) -> None:
         """Keep the folder within its limits until the event is set, beside everything else."""
-        threading.Thread(target=keep_clear, args=(self.inbox, self._limits, stop), name="clearing", daemon=True).start()
+        threading.Thread(
+            target=keep_clear, args=(self._inbox, self._limits, stop), name="clearing", daemon=True
+        ).start()
 
-    def routes(self, count: Callable[[str, int], None]) -> Sequence[BaseRoute]:
+    @staticmethod
+    def is_complete(path: str) -> bool:
+        """Whether a file is a delivered stream to which nothing will be added."""
+        return is_complete(path)
+
+    def receiver(self, count: Callable[[str, int], None]) -> Receiver:
         """Return the HTTP side; `count` is told how each request was answered, and how many bytes it brought."""
-        return Receiver(self.inbox, count=count, tokens=self._tokens, max_rate=self._max_rate).routes
+        return Receiver(self._inbox, count=count, tokens=self._tokens, guarded=self._guarded, max_rate=self._max_rate)

@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, cast
 from urllib.parse import unquote
 
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import Scope
 
 from pimetrics import delivery
 from pimetrics.delivery import GapError, InboxFullError, OtherContentError
@@ -92,7 +94,8 @@ class Receiver:
         inbox: Where they go.
         count: Called with the short name of each answer and the bytes that were taken with it.
         max_rate: Bytes a second, uncompressed, that are taken; None sets no limit.
-        tokens: Gives the bearer tokens that are accepted, at each request; None accepts everyone.
+        tokens: Gives the bearer tokens that are accepted, at each request; None leaves it to `guarded`.
+        guarded: Tells whether everyone who gets as far as here may deliver, where there are no tokens.
         monotonic: A clock that never goes back, seconds.
         quiet: See `QUIET_SECONDS`.
     """
@@ -104,6 +107,7 @@ class Receiver:
         count: Callable[[str, int], None] = lambda _answer, _size: None,
         max_rate: float | None = None,
         tokens: Callable[[], Sequence[str]] | None = None,
+        guarded: Callable[[], bool] = lambda: True,
         monotonic: Callable[[], float] = time.monotonic,
         quiet: float = QUIET_SECONDS,
     ) -> None:
@@ -112,6 +116,7 @@ class Receiver:
         self._rate = _Rate(max_rate, monotonic)
         self._quiet = quiet
         self._tokens = tokens
+        self._guarded = guarded
         self._here = 0
         self._disk = ThreadPoolExecutor(_DISK_THREADS, "inbox")
         self.routes = [
@@ -119,10 +124,14 @@ class Receiver:
             Route(f"{delivery.PATH}/{{stream}}", self._stream, methods=["HEAD", "PATCH"]),
         ]
 
-    def accepts(self, authorization: str | None) -> bool:
-        """Whether a request with these credentials may deliver."""
+    def opens(self, scope: Scope) -> bool:
+        """Whether a request is one to deliver, with a token that is right: no password is asked for then."""
+        is_ours = scope["path"] == delivery.PATH or scope["path"].startswith(delivery.PATH + "/")
+        return self._tokens is not None and is_ours and self._accepts(Headers(scope=scope).get("authorization"))
+
+    def _accepts(self, authorization: str | None) -> bool:
         if self._tokens is None:
-            return True
+            return self._guarded()
         scheme, _, given = (authorization or "").partition(" ")
         # All are compared, hashed, so that the time tells nothing about any of them.
         right = [hmac.compare_digest(_hash(given.strip()), _hash(token)) for token in self._tokens()]
@@ -256,7 +265,7 @@ class Receiver:
             ) from None
 
     def _is_allowed(self, request: Request) -> None:
-        if not self.accepts(request.headers.get("authorization")):
+        if not self._accepts(request.headers.get("authorization")):
             raise _RefusedError(
                 "unauthorized", 401, "the credentials are missing or wrong",
                 WWW_Authenticate="Bearer", Connection="close",
