@@ -40,7 +40,7 @@ from pimetrics.web.app import make_app
 from pimetrics.web.listening import listen, shown, warn_if_open
 from pimetrics.web.page import render
 from pimetrics.web.reload import LiveConfig
-from pimetrics.web.server import Server
+from pimetrics.web.server import Server, is_loopback, listen, shown, warn_if_open
 
 
 @click.command()

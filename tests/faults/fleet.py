@@ -22,11 +22,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from pimetrics.errors import PimetricsError
-from pimetrics.shipping.client import Client, target
-from pimetrics.shipping.memory import Memory
-from pimetrics.shipping.shipper import Shipper, TryLaterError
 from tests.faults.network import Network
+from tests.faults.one_shipper import ship_until_done
 from tests.serving import Served
 
 TOKEN = "a-token-for-the-tests-only"
@@ -61,25 +58,6 @@ class Found(NamedTuple):
         """Whether nothing was lost, doubled or changed."""
         counts = (self.tokens, self.cost, self.by_team) == (self.want_tokens, self.want_cost, self.want_by_team)
         return counts and not (self.falls or self.other_files or self.rejects)
-
-
-def ship_until_done(url: str, token: Path, memory: Path, path: Path, team: str) -> None:
-    """Deliver one file until all of it is there; the life of a shipper."""
-    there = target(url, token, None, None)
-    over = path.with_suffix(".end")
-    shipper = Shipper(
-        Client(there, timeout=10), Memory(url, memory), labels={"team": team}, is_over=lambda _path: over.exists()
-    )
-    rnd = random.Random()
-    while True:
-        try:
-            ended = over.exists()
-            if shipper.ship(path) and ended:
-                return
-        except TryLaterError:
-            time.sleep(rnd.uniform(0.1, 0.5))
-        else:
-            time.sleep(rnd.uniform(0.05, 0.3))
 
 
 class Receivers:
@@ -148,7 +126,7 @@ def run(
     token = folder / "token"
     token.write_text(TOKEN + "\n")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.faults.fleet"])
+    context.set_forkserver_preload(["tests.faults.one_shipper"])
     spools = [folder / f"machine{n}" / "20261107T120000.000Z_00000000.jsonl" for n in range(shippers)]
     for path in spools:
         path.parent.mkdir()
@@ -300,7 +278,7 @@ def _rss_mib(pid: int) -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS"):
             return int(line.split()[1]) / 1024
-    raise PimetricsError
+    raise AssertionError(pid)
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Callable, Sequence
+from typing import Self
 
 
 class Network:
@@ -30,7 +31,7 @@ class Network:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Network:
+    def __enter__(self) -> Self:
         self._thread.start()
         self._started.wait()
         return self
