@@ -37,10 +37,10 @@ from pimetrics.sources.stdin import PipeBuffer, read_pipe
 from pimetrics.sources.waker import Waker
 from pimetrics.stamping import Stamper
 from pimetrics.web.app import make_app
-from pimetrics.web.listening import listen, shown, warn_if_open
+from pimetrics.web.listening import is_loopback, listen, shown, warn_if_open
 from pimetrics.web.page import render
 from pimetrics.web.reload import LiveConfig
-from pimetrics.web.server import Server, is_loopback, listen, shown, warn_if_open
+from pimetrics.web.server import Server
 
 
 @click.command()
