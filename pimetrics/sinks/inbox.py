@@ -134,7 +134,7 @@ class Inbox:
         path = self._path(stream, labels)
         with self._lock_of(stream):
             try:
-                fd = self._open(path)
+                fd = self._open(path, offset)
             except OSError as error:
                 raise _as_full(error) from None
             try:
@@ -173,11 +173,17 @@ class Inbox:
 
     # --- the disk ---------------------------------------------------------------------------------------------------
 
-    def _open(self, path: Path) -> int:
-        """Open the file of a stream; a new one is on the disk, name and all, before anything is said of it."""
+    def _open(self, path: Path, offset: int) -> int:
+        """Open the file of a stream; a new one is on the disk, name and all, before anything is said of it.
+
+        Raises:
+            GapError: There is none, and the delivery does not begin one.
+        """
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         with contextlib.suppress(FileNotFoundError):
             return os.open(path, flags)
+        if offset:
+            raise GapError(0)
         self._has_room(0)
         missing = [each for each in (path.parent, *path.parent.parents) if not each.exists()]
         path.parent.mkdir(mode=_DIR_MODE, parents=True, exist_ok=True)
