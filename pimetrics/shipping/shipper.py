@@ -148,7 +148,11 @@ class Shipper:
     def _send_from(
         self, offset: int, stream: str, spooled: Spooled, sent: Sent, *, over: bool, leave: Callable[[], bool]
     ) -> bool:
-        """Send from an offset on; return whether all is there. If not, ask again for the offset."""
+        """Send from an offset on; return whether all is there. If not, ask again for the offset.
+
+        Also where nothing is new an empty delivery goes, by which what stands before it is compared.
+        """
+        compared = False
         while not leave():
             if offset > spooled.size:
                 self._other_content(sent)
@@ -158,7 +162,7 @@ class Shipper:
             except LongLineError:
                 raise RefusedError("it holds a line that is too long to be delivered") from None
             complete = over and batch.last
-            if not batch.data and not complete and sent.offset == offset:
+            if not batch.data and not complete and compared:
                 return True
             body = _gzip(batch.data)
             headers = {
@@ -177,6 +181,7 @@ class Shipper:
                 return False
             if answer.status != 200:
                 raise _refused(answer)
+            compared = True
             self.delivered_bytes += len(batch.data)
             offset = sent.offset = _offset(answer)
             if batch.last and offset >= batch.offset + len(batch.data):

@@ -125,10 +125,11 @@ def test_any_order_of_deliveries_and_kills_gives_a_beginning_of_the_content(
     reached = 0
     for start, length, torn in steps:
         first, last = start * 8, min(len(content), (start + length) * 8)
-        try:
-            reached = max(reached, deliver(inbox, first, last, content) if last >= first else 0)
-        except GapError as gap:
-            assert gap.offset == reached < first
+        if first > reached:
+            with pytest.raises(GapError):
+                deliver(inbox, first, max(first, last), content)
+        elif last >= first:
+            reached = max(reached, deliver(inbox, first, last, content))
         there = inbox.offset(STREAM, {})
         assert there == reached
         if torn and reached:
@@ -195,7 +196,7 @@ def test_labels_are_folders_and_come_back_from_them(tmp_path: Path) -> None:
     inbox.close()
 
 
-@pytest.mark.parametrize("value", ["", ".", "..", "\x00", "\ud800", "a" * 500, "‮", "-"])
+@pytest.mark.parametrize("value", ["", ".", "..", "\x00", "\ud800", "a" * 500, "\u202e", "-"])
 def test_no_value_of_a_label_is_a_path(tmp_path: Path, value: str) -> None:
     """Nothing is written outside, and the value that is read back is a fit label."""
     inbox = Inbox(tmp_path / "inbox", ("team",), keep_free=0)

@@ -90,7 +90,7 @@ def test_a_delivery_is_kept_and_acknowledged(rig: Rig) -> None:
 
 def test_a_label_is_taken_where_the_operator_allows_it(rig: Rig) -> None:
     """Percent-encoded in a header; one that is not allowed is left out."""
-    rig.send(**{"Pimetrics_Label_team": "caf%C3%A9", "Pimetrics_Label_host": "h"})
+    rig.send(Pimetrics_Label_team="caf%C3%A9", Pimetrics_Label_host="h")
     (path,) = rig.inbox.folder.rglob("*.jsonl")
     assert path.parent.parent.name == "team=caf%C3%A9"
     assert rig.inbox.labels_of(str(path)) == ("café", "", "")
