@@ -64,6 +64,11 @@ def ship_dir() -> Path:
     return _state_dir() / "ship"
 
 
+def host_file() -> Path:
+    """Return the file in which the name is kept that tells this host from others in a lake."""
+    return _state_dir() / "host"
+
+
 def _state_dir() -> Path:
     state = os.environ.get("XDG_STATE_HOME", "")
     # The XDG specification has relative paths ignored.

@@ -15,7 +15,9 @@ from pimetrics.commands.output import escape_what_cannot_be_printed
 from pimetrics.commands.stdin import refuse_terminal
 from pimetrics.errors import WrongUseError
 from pimetrics.ledger.memory import MemoryLedger
+from pimetrics.names import printable
 from pimetrics.pipeline import Stats
+from pimetrics.places import recordings_dir, sessions_dir
 from pimetrics.progress import watched
 from pimetrics.reports.data import rows, top_as_rows, top_rows, write_csv
 from pimetrics.reports.selection import Facts, Range, Selected, Zone, parse_range
@@ -100,8 +102,17 @@ def command(
         print()
     else:
         _show(selected, summary, zone, within, by=by, top=top)
+    if not pipeline.stats.bytes_read:
+        print(f"pimetrics: {_nowhere(paths)}", file=sys.stderr)
     if strict and summary["rejects"]["total"]:
         sys.exit(1)
+
+
+def _nowhere(paths: tuple[str, ...]) -> str:
+    """Say what to do where there was nothing to read: figures of 0 look like an answer."""
+    looked = paths or (sessions_dir(), recordings_dir())
+    where = " and ".join(printable(str(path)) for path in looked)
+    return f"nothing to read in {where}; run pi once, or name a file or folder (pimetrics demo plays a recording)"
 
 
 def _write(path: Path, ledger: MemoryLedger, stats: Stats) -> None:

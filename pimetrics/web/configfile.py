@@ -253,7 +253,10 @@ class _Section:
             return None
         if not isinstance(node, yaml.ScalarNode):
             raise self.error(name, "is no single value", "correct it")
-        return str(node.value)
+        value = str(node.value)
+        if "\0" in value or any("\ud800" <= each <= "\udfff" for each in value):
+            raise self.error(name, "holds a character that no text can hold", "remove it")
+        return value
 
     def texts(self, name: str) -> list[str]:
         """Return a list of texts; an empty one where it is absent."""

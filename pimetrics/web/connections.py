@@ -13,11 +13,12 @@ import errno
 import resource
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 MOST_CONNECTIONS: Final = 256
-"""Fewer where the process may open fewer than twice as many files."""
+"""Fewer where the process may open fewer than four times as many files."""
 
 PATIENCE_SECONDS: Final = 10.0
 """How long a client may take to connect and send the head of a request, and from one request to the next."""
@@ -25,8 +26,10 @@ PATIENCE_SECONDS: Final = 10.0
 ANSWER_SECONDS: Final = 30.0
 """How long a client may take to take an answer."""
 
-_AT_A_TIME: Final = 64
-"""Connections accepted before others get their turn."""
+_AT_A_TIME: Final = 1024
+"""Connections taken before others get their turn."""
+
+_SWEEP_SECONDS: Final = 0.5
 
 _RETRY_SECONDS: Final = 0.1
 _EXHAUSTED: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -39,74 +42,82 @@ class Place:
         leave: Ends the connection, at once and from outside.
     """
 
+    __slots__ = ("_places", "leave")
+
     def __init__(self, places: Places, leave: Callable[[], None]) -> None:
         self.leave = leave
         self._places = places
-        self._timer: asyncio.TimerHandle | None = None
-        self.wait(PATIENCE_SECONDS)
 
-    def wait(self, seconds: float, *, taking: bool = False) -> None:
-        """Note that the client has to act, and within what time.
+    def ask(self) -> None:
+        """Note that the client has to send the head of a request."""
+        self.work()
+        self._places.asking[self] = self._places.loop.time() + PATIENCE_SECONDS
 
-        Args:
-            seconds: The time.
-            taking: It has an answer to take; it gives way after those that have none.
-        """
-        self._stop()
-        self._timer = self._places.loop.call_later(seconds, self.end)
-        (self._places.taking if taking else self._places.waiting)[self] = None
+    def take(self) -> None:
+        """Note that the client has an answer to take; it gives way after those that have none."""
+        self.work()
+        self._places.taking[self] = self._places.loop.time() + ANSWER_SECONDS
 
     def work(self) -> None:
         """Note that it is our turn to act."""
-        self._stop()
-
-    def end(self) -> None:
-        """End the connection."""
-        self.free()
-        self.leave()
+        self._places.asking.pop(self, None)
+        self._places.taking.pop(self, None)
 
     def free(self) -> None:
         """Give the place back."""
-        self._stop()
+        self.work()
         self._places.taken.discard(self)
-
-    def _stop(self) -> None:
-        self._places.waiting.pop(self, None)
-        self._places.taking.pop(self, None)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
 
 class Places:
-    """The places for connections: those that are taken, and of these the ones that wait, longest first."""
+    """The places for connections.
+
+    Attributes:
+        taken: All that are taken.
+        asking: Of these, those whose client has to ask, and until when; the longest waiting first.
+        taking: Of these, those whose client has an answer to take, likewise.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
         self.loop = loop
         self.most = most
         self.taken: set[Place] = set()
-        self.waiting: dict[Place, None] = {}
-        self.taking: dict[Place, None] = {}
+        self.asking: dict[Place, float] = {}
+        self.taking: dict[Place, float] = {}
+        self._sweeper = loop.call_later(_SWEEP_SECONDS, self._sweep)
 
-    def take(self, leave: Callable[[], None]) -> Place | None:
+    def seat(self, leave: Callable[[], None]) -> Place | None:
         """Take a place, that of the longest waiting when there is no other; None if nobody waits."""
         if len(self.taken) >= self.most and not self.make_room():
             return None
         place = Place(self, leave)
         self.taken.add(place)
+        place.ask()
         return place
 
     def make_room(self) -> bool:
         """End the connection that waits longest; return whether there is one."""
-        for place in self.waiting or self.taking:
-            place.end()
+        for place in self.asking or self.taking:
+            self._end(place)
             return True
         return False
 
-    def end_waiting(self) -> None:
+    def close(self) -> None:
         """End all connections whose client has to act."""
+        self._sweeper.cancel()
         while self.make_room():
             pass
+
+    def _sweep(self) -> None:
+        now = self.loop.time()
+        for waiting in (self.asking, self.taking):
+            for place in [place for place, until in waiting.items() if until <= now]:
+                self._end(place)
+        self._sweeper = self.loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+    def _end(self, place: Place) -> None:
+        place.free()
+        place.leave()
 
 
 class Acceptor:
@@ -142,17 +153,18 @@ class Acceptor:
         if self._retry is not None:
             self._retry.cancel()
         self._loop.remove_reader(self._listener)
-        self._places.end_waiting()
+        self._places.close()
 
     def _listen(self) -> None:
         self._loop.add_reader(self._listener, self._accept)
 
     def _accept(self) -> None:
-        for _ in range(min(_AT_A_TIME, self._places.most)):
+        came: deque[socket.socket] = deque()
+        for _ in range(_AT_A_TIME):
             try:
                 connection, _address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
+                break
             except OSError as error:
                 if error.errno not in _EXHAUSTED:
                     raise
@@ -160,19 +172,35 @@ class Acceptor:
                 self._places.make_room()
                 self._loop.remove_reader(self._listener)
                 self._retry = self._loop.call_later(_RETRY_SECONDS, self._listen)
-                return
-            self._open(connection)
+                break
+            if len(came) == self._places.most:
+                came.popleft().close()  # of a crowd that comes at once it waits longest
+            came.append(connection)
+        for each in came:
+            self._seat(each)
 
-    def _open(self, connection: socket.socket) -> None:
+    def _seat(self, connection: socket.socket) -> None:
+        """Give a connection a place. Until its first byte it costs no more than that."""
+
         def hang_up() -> None:
-            """End a connection that may still shake hands; whoever has it sees it end."""
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+            self._loop.remove_reader(connection)
+            connection.close()
 
-        place = self._places.take(hang_up)
+        place = self._places.seat(hang_up)
         if place is None:
             connection.close()
             return
+        connection.setblocking(False)  # noqa: FBT003
+        self._loop.add_reader(connection, self._open, connection, place)
+
+    def _open(self, connection: socket.socket, place: Place) -> None:
+        def hang_up() -> None:
+            """End a connection that shakes hands: whoever has it sees it end."""
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+        self._loop.remove_reader(connection)
+        place.leave = hang_up
         task = self._loop.create_task(self._shake_hands(connection, place))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
@@ -188,6 +216,6 @@ class Acceptor:
 
 
 def most_connections() -> int:
-    """Return how many connections there may be: half of the files that the process may open are for other things."""
+    """Return how many there may be: of the files half are for other things, a quarter for who comes next."""
     soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, max(8, soft // 2))
+    return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, max(8, soft // 4))

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from pimetrics.web.connections import ANSWER_SECONDS, PATIENCE_SECONDS, Acceptor, Place
+from pimetrics.web.connections import Acceptor, Place
 from pimetrics.web.guard import Guard
 from pimetrics.web.reload import LiveConfig
 
@@ -127,12 +127,16 @@ class _Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        try:
-            super().data_received(data)
-        except h11.LocalProtocolError:  # nonsense after an answer has begun: there is no way left to say so
-            self.transport.abort()
-            return
+        super().data_received(data)
         self._see_turn()
+
+    def send_400_response(self, msg: str) -> None:
+        if self.conn.our_state is h11.IDLE:
+            super().send_400_response(msg)
+            return
+        # Nonsense after the head of a request: another answer is due or has been given, and a second cannot be.
+        self.cycle.disconnected = True
+        self.transport.abort()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -159,6 +163,6 @@ class _Protocol(H11Protocol):
         if turn is _Turn.OURS:
             self._place.work()
         elif turn is _Turn.TAKING:
-            self._place.wait(ANSWER_SECONDS, taking=True)
+            self._place.take()
         else:
-            self._place.wait(PATIENCE_SECONDS)
+            self._place.ask()

@@ -201,3 +201,10 @@ def test_strict_ends_with_1_when_a_line_was_rejected(tmp_path):
     assert "pimetrics doctor" in ran.err
     assert run("report", "--strict", "--by", "day", path).status == 1
     assert json.loads(run("report", "--json", path).out)["rejects"]["total"] == 1
+
+
+def test_nothing_to_read_is_said(tmp_path):
+    """Figures of 0 look like an answer, so where nothing was found stands beside them, and what to do."""
+    ran = run("report", tmp_path)
+    assert ran.status == 0
+    assert f"nothing to read in {tmp_path}; run pi once" in ran.err

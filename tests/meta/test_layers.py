@@ -92,12 +92,17 @@ def test_wiring_does_not_know_the_commands(path: Path) -> None:
         ("ijson", {"decoding"}),
         ("sqlite3", {"ledger"}),
         ("starlette", {"web", "commands"}),
-        ("uvicorn", {"web", "commands"}),
+        ("uvicorn", {"web"}),
+        ("h11", {"web"}),
+        ("yaml", {"web"}),
+        ("bcrypt", {"web"}),
         ("polars", {"sinks", "api", "scanning", "commands", "__init__"}),
         ("prometheus_client", {"sinks", "web", "commands", "exporter"}),
         ("click", {"cli", "commands"}),
         ("rich", {"cli", "commands", "reports", "progress"}),
         ("zstandard", {"sources"}),
+        ("obstore", {"sinks"}),
+        ("ray", {"cluster"}),
     ],
 )
 def test_a_library_has_one_home(library: str, homes: set[str]) -> None:
@@ -141,6 +146,13 @@ def test_pure_stages_do_no_io_and_read_no_clock(stage: str) -> None:
 def test_importing_loads_no_polars(module: str) -> None:
     """A command that needs no table starts without the time that polars takes to load."""
     code = f"import sys, {module}; sys.exit('polars' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_web_configuration_is_read_only_where_there_is_one() -> None:
+    """`serve` without `--web.config.file` starts without the time that YAML and bcrypt take to load."""
+    code = "import sys, pimetrics.commands.serve; sys.exit(bool({'yaml', 'bcrypt', 'polars'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
