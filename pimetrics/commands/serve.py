@@ -8,13 +8,16 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from prometheus_client import CollectorRegistry, ProcessCollector
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
+from pimetrics.commands import receiving
 from pimetrics.commands.lengths import Seconds
 from pimetrics.commands.stdin import refuse_terminal
 from pimetrics.daemon import Daemon
@@ -34,7 +37,7 @@ from pimetrics.sources.stdin import PipeBuffer, read_pipe
 from pimetrics.sources.waker import Waker
 from pimetrics.stamping import Stamper
 from pimetrics.web.app import make_app
-from pimetrics.web.listening import listen, shown, warn_if_open
+from pimetrics.web.listening import is_loopback, listen, shown, warn_if_open
 from pimetrics.web.page import render
 from pimetrics.web.reload import LiveConfig
 from pimetrics.web.server import Server
@@ -83,6 +86,7 @@ from pimetrics.web.server import Server
     type=Seconds(),
     help="How long rows stay in the ledger, such as 400d; counters and what was seen stay  [default: for ever]",
 )
+@receiving.options
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of log lines."
 )
@@ -97,11 +101,12 @@ def command(
     zero_hold: float,
     keep_s: float | None,
     log_format: str,
+    **receive: Any,
 ) -> None:
     """Follow what pi writes and serve it to Prometheus.
 
     PATH is a stream, recording or session file, a folder, or - for standard input. Without one: pi's session folder and
-    the recordings folder.
+    the recordings folder; with --receive that folder alone.
     """
     if no_state and state is not None:
         raise WrongUseError("--state and --no-state exclude each other; give one of them")
@@ -112,14 +117,18 @@ def command(
         find_files(names)  # what cannot be opened is said now, before anything is served
     followed = [*map(os.path.expanduser, names)] if paths else [str(sessions_dir()), str(recordings_dir())]
     file = None if no_state else state or state_file()
-    exporter = Exporter(idle=idle, zero_hold=zero_hold)
+    listener = listen(address)
+    web = LiveConfig(web_config)
+    inbox = receiving.open_receiving(**receive, guarded=lambda: is_loopback(listener) or web.config.authenticates)
+    if inbox is not None:
+        followed = [*(followed if paths else ()), inbox.folder]
+    exporter = Exporter(idle=idle, zero_hold=zero_hold, deliverer=inbox.deliverer if inbox else None)
     waker = Waker()
     pipe = PipeBuffer(waker.wake) if "-" in paths else None
 
     def open_ledger() -> LiveLedger:
         return MemoryLedger() if file is None else SqliteLedger(file)
 
-    web = LiveConfig(web_config)
     daemon = Daemon(
         exporter,
         open_ledger,
@@ -129,19 +138,23 @@ def command(
         monotonic=time.monotonic,
         put_aside=lambda: None if file is None else put_aside(file),
         idle=idle,
-        ended=is_over,
+        ended=lambda path: is_over(path) or (inbox is not None and inbox.is_complete(path)),
         keep_s=keep_s,
         progress=_progress(exporter) if sys.stderr.isatty() else lambda _files, _bytes: None,
     )
-    listener = listen(address)
     warn_if_open(listener, web.config)
+    receiver = None if inbox is None else inbox.receiver(exporter.delivered)
     gc.set_threshold(100_000, 20, 50)  # rows hold no cycles, and a look at all of them costs up to half the time
     daemon.begin()
     waker.watch([name for name in followed if not os.path.isfile(name)], daemon.hint)
     stop = threading.Event()
-    server = Server(application(exporter), web)
+    server = Server(
+        application(exporter, receiver.routes if receiver else ()), web, receiver.opens if receiver else lambda _: False
+    )
     reader = threading.Thread(target=_read, args=(daemon, waker, stop, server), daemon=True, name="reader")
     reader.start()
+    if inbox is not None:
+        inbox.keep_clear(stop)
     if pipe is not None:
         threading.Thread(target=_read_stdin, args=(pipe,), daemon=True, name="stdin").start()
     print(f"pimetrics: serving {web.scheme}://{shown(listener)}/metrics", file=sys.stderr)
@@ -154,15 +167,19 @@ def command(
         raise server.failed
 
 
-def application(exporter: Exporter) -> ASGIApp:
-    """Build the pages of an exporter."""
+def application(exporter: Exporter, more: Sequence[BaseRoute] = ()) -> ASGIApp:
+    """Build the pages of an exporter, with further routes."""
     people, scrapers = CollectorRegistry(auto_describe=False), CollectorRegistry(auto_describe=False)
     people.register(PiCollector(exporter.snapshot))
     scrapers.register(PiCollector(lambda: exporter.snapshot(scraper=True)))
     for registry in (people, scrapers):
         ProcessCollector(registry=registry)
     return make_app(
-        people, ready=lambda: exporter.ready, for_scrapers=scrapers, page=lambda: render(exporter.snapshot())
+        people,
+        ready=lambda: exporter.ready,
+        for_scrapers=scrapers,
+        page=lambda: render(exporter.snapshot()),
+        more=more,
     )
 
 

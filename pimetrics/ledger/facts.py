@@ -111,9 +111,7 @@ class Facts:
                 self._pair(table, key, fact)
                 if not self._counting:
                     continue
-                fact.counted = totals.count(
-                    table, row.values, fact.counted, silent=silent, session_id=row.part.session_id
-                )
+                fact.counted = totals.count(table, row.values, fact.counted, silent=silent, part=row.part)
                 continue
             if self._seen_again(table, fact, row):
                 store.touch(table, key)
@@ -128,7 +126,7 @@ class Facts:
                 store.touch(table, key)
                 if before != totals.counted_moves(table, values, counted):
                     totals.revise(table)
-                fact.counted = totals.count(table, values, counted, silent=silent, session_id=row.part.session_id)
+                fact.counted = totals.count(table, values, counted, silent=silent, part=row.part)
 
     def unite(self, table: str, fact: Fact, other: Fact) -> None:
         """Make two facts one that turn out to be the same: what the other moved is taken back."""

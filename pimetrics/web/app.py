@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from prometheus_client import CollectorRegistry
@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 OPENMETRICS: Final = "application/openmetrics-text"
 OPENMETRICS_TYPE: Final = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
@@ -39,6 +39,7 @@ def make_app(
     ready: Callable[[], bool],
     for_scrapers: CollectorRegistry | None = None,
     page: Callable[[], str] = lambda: "",
+    more: Sequence[BaseRoute] = (),
 ) -> Starlette:
     """Build the application.
 
@@ -47,6 +48,7 @@ def make_app(
         ready: Whether catch-up is done.
         for_scrapers: What /metrics shows to scrapers; by default the same.
         page: Makes the page at /.
+        more: Further routes.
     """
 
     def metrics(request: Request) -> Response:
@@ -83,6 +85,7 @@ def make_app(
             Route("/-/healthy", healthy),
             Route("/-/ready", is_ready),
             Route("/", front),
+            *more,
         ]
     )
 

@@ -23,6 +23,7 @@ class Guard:
     Args:
         app: What is guarded.
         config: Gives the configuration in force; asked at each request.
+        opens: Tells whether a request has other credentials, so that no password is asked for.
         passwords: Checks passwords.
         monotonic: A clock that never goes back, seconds.
     """
@@ -32,11 +33,13 @@ class Guard:
         app: ASGIApp,
         config: Callable[[], WebConfig],
         *,
+        opens: Callable[[Scope], bool] = lambda _scope: False,
         passwords: Passwords | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
         self._config = config
+        self._opens = opens
         self._passwords = passwords or Passwords()
         self._now = monotonic
         self._bucket: _Bucket | None = None
@@ -55,7 +58,7 @@ class Guard:
         """Return the answer for a request that is turned away."""
         if not self._in_time(config.rate_limit):
             return PlainTextResponse("too many requests\n", 429, headers=_LATER)
-        if not config.users:
+        if not config.users or self._opens(scope):
             return None
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         found = credentials(given[0]) if len(given) == 1 else None

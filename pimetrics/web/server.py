@@ -7,13 +7,13 @@ import contextlib
 import enum
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Final
 
 import h11
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
@@ -31,6 +31,7 @@ class Server(uvicorn.Server):
     Args:
         app: What is served.
         web: Who gets in, and how.
+        opens: Tells whether a request has other credentials than passwords (see `Guard`).
 
     Attributes:
         failed: What has ended it, if that was no signal.
@@ -38,10 +39,10 @@ class Server(uvicorn.Server):
 
     failed: BaseException | None = None
 
-    def __init__(self, app: ASGIApp, web: LiveConfig) -> None:
+    def __init__(self, app: ASGIApp, web: LiveConfig, opens: Callable[[Scope], bool] = lambda _: False) -> None:
         super().__init__(
             uvicorn.Config(
-                Guard(app, lambda: web.config),
+                Guard(app, lambda: web.config, opens=opens),
                 http=_Protocol,
                 ws="none",
                 lifespan="off",

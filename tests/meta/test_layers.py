@@ -14,7 +14,7 @@ import pimetrics
 
 ROOT = Path(pimetrics.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-VOCABULARY = {"records", "events", "rows", "names", "errors", "keys", "stamping", "places", "marks", "snapshots"}
+VOCABULARY = {"records", "events", "rows", "names", "errors", "keys", "stamping", "places", "marks", "snapshots", "delivery"}
 STAGES = {"framing", "decoding", "reducing", "ledger", "sources", "sinks", "web"}
 
 
@@ -76,9 +76,19 @@ def test_stages_are_siblings(path: Path) -> None:
     assert ours(path) <= VOCABULARY | {home(path), "__version__"}
 
 
+@pytest.mark.parametrize("path", [p for p in FILES if home(p) == "shipping"], ids=lambda p: p.name)
+def test_shipping_reads_bytes_and_nothing_else(path: Path) -> None:
+    """A shipper moves bytes from the disk to a receiver: it knows no record, no row, no ledger."""
+    assert ours(path) <= VOCABULARY | {"shipping", "sources", "__version__"}
+
+
 @pytest.mark.parametrize(
     "path",
-    [p for p in FILES if home(p) in {"pipeline", "api", "exporter", "scanning", "exporting", "workers"}],
+    [
+        p
+        for p in FILES
+        if home(p) in {"pipeline", "api", "exporter", "receiving", "scanning", "exporting", "workers", "shipping"}
+    ],
     ids=lambda p: p.name,
 )
 def test_wiring_does_not_know_the_commands(path: Path) -> None:
@@ -101,6 +111,7 @@ def test_wiring_does_not_know_the_commands(path: Path) -> None:
         ("click", {"cli", "commands"}),
         ("rich", {"cli", "commands", "reports", "progress"}),
         ("zstandard", {"sources"}),
+        ("http.client", {"shipping"}),
         ("obstore", {"sinks"}),
         ("ray", {"cluster"}),
     ],
@@ -153,6 +164,14 @@ def test_importing_loads_no_polars(module: str) -> None:
 def test_a_web_configuration_is_read_only_where_there_is_one() -> None:
     """`serve` without `--web.config.file` starts without the time that YAML and bcrypt take to load."""
     code = "import sys, pimetrics.commands.serve; sys.exit(bool({'yaml', 'bcrypt', 'polars'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("module", ["http.client", "ssl", "polars"])
+def test_record_starts_without_what_it_may_not_need(module: str) -> None:
+    """Pi waits for the start of `record`; delivering is loaded beside it, in a thread, and only when asked for."""
+    code = f"import sys, pimetrics.commands.record; sys.exit({module!r} in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
