@@ -33,7 +33,7 @@ RECEIVER: Final = "Pimetrics-Receiver"
 """The receiver that is meant, and in an answer the one that answers."""
 
 CHANGED: Final = "Pimetrics-Changed"
-"""When the file of the stream was last written, Unix seconds; with the delivery that holds the rest of it."""
+"""When the file of the stream was last written, Unix seconds."""
 
 LABEL: Final = "Pimetrics-Label-"
 """Beginning of a header that holds a label, percent-encoded."""

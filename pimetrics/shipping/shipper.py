@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -20,7 +21,7 @@ from pimetrics.errors import SourceError
 from pimetrics.names import printable
 from pimetrics.shipping.client import Answer, Client, UnreachableError
 from pimetrics.shipping.memory import Memory, Sent
-from pimetrics.shipping.spool import LongLineError, Spooled
+from pimetrics.shipping.spool import Batch, LongLineError, Spooled
 
 FIRST_PAUSE_SECONDS: Final = 0.5
 LONGEST_PAUSE_SECONDS: Final = 60.0
@@ -33,6 +34,7 @@ _OTHER_RECEIVERS: Final = 30
 
 _GENERATIONS: Final = 1000
 _ROUNDS: Final = 20
+_YOUNG_SECONDS: Final = 43_200
 
 
 class TryLaterError(Exception):
@@ -172,7 +174,7 @@ class Shipper:
                 "Content-Encoding": "gzip",
                 "Content-Type": "application/octet-stream",
                 **({delivery.COMPLETE: "?1"} if complete else {}),
-                **({delivery.CHANGED: str(spooled.changed_s)} if batch.last else {}),
+                delivery.CHANGED: str(_changed(spooled, batch)),
             }
             answer = self._ask("PATCH", stream, sent, headers, body)
             if answer.status == 409:
@@ -241,6 +243,11 @@ class Shipper:
         if answer.status in {408, 429} or answer.status >= 500:
             raise TryLaterError(f"the receiver asks to come later (status {answer.status})", answer.retry_after)
         return answer
+
+
+def _changed(spooled: Spooled, batch: Batch) -> int:
+    """Return the age that a receiver should give the file: a day old and more means that nothing follows."""
+    return spooled.changed_s if batch.last else max(spooled.changed_s, int(time.time() - _YOUNG_SECONDS))
 
 
 def _offset(answer: Answer) -> int:

@@ -122,8 +122,7 @@ class Inbox:
             before: Fingerprint of what stands before.
             body: Whole lines; in the last delivery of a stream the last one may be torn.
             complete: Nothing will follow.
-            changed_s: When its file was last written, Unix seconds, where this is all of it: what was delivered
-                late is as old here as it is there.
+            changed_s: When its file was last written, Unix seconds: what is delivered late is as old here as there.
 
         Raises:
             GapError: The delivery begins beyond what is here.
@@ -144,9 +143,7 @@ class Inbox:
                 if fingerprint(*(os.pread(fd, length, at) for at, length in edges(offset))) != before:
                     raise OtherContentError
                 _compare(fd, offset, size, body)
-                self._write(fd, size, body)
-                if changed_s is not None:
-                    os.utime(fd, (changed_s, min(changed_s, time.time())))
+                self._write(fd, size, body, changed_s)
                 if complete:
                     self._mark(path)
                 return self._acknowledged(path, fd)
@@ -192,8 +189,8 @@ class Inbox:
             _sync_folder(each)
         return fd
 
-    def _write(self, fd: int, size: int, body: BinaryIO) -> None:
-        """Append the rest of a body, or leave the file as it was."""
+    def _write(self, fd: int, size: int, body: BinaryIO, changed_s: float | None) -> None:
+        """Append the rest of a body, or leave the file as it was; then set how old it is."""
         left = _left(body)
         if left:
             self._has_room(left)
@@ -202,6 +199,8 @@ class Inbox:
                 view = memoryview(block)
                 while view:
                     view = view[os.write(fd, view) :]
+            if changed_s is not None:  # at once: a follower that is faster takes it for new
+                os.utime(fd, (changed_s, min(changed_s, time.time())))
             os.fsync(fd)  # also where nothing was new: whoever wrote it may have been killed before this
         except OSError as error:
             os.ftruncate(fd, size)

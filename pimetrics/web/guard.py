@@ -54,6 +54,10 @@ class Guard:
         else:
             await answer(scope, receive, send)
 
+    def close(self) -> None:
+        """Turn away those whose passwords are being checked."""
+        self._passwords.close()
+
     async def _refuse(self, config: WebConfig, scope: Scope) -> ASGIApp | None:
         """Return the answer for a request that is turned away."""
         if not self._in_time(config.rate_limit):

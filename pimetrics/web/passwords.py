@@ -33,7 +33,7 @@ _BCRYPT_BYTES: Final = 72
 
 
 class BusyError(Exception):
-    """Too many checks wait already."""
+    """It cannot be checked now: too many checks wait already, or the end has come."""
 
 
 class _Job(NamedTuple):
@@ -101,6 +101,12 @@ class Passwords:
             self._right.popitem(last=False)
         return True
 
+    def close(self) -> None:
+        """Turn away all who wait; the checks that run are not waited for."""
+        for answer in list(self._running.values()):
+            if not answer.done():
+                answer.set_exception(BusyError)
+
     def _decoy(self, users: Mapping[str, str], user: bytes) -> str:
         """Choose the hash that a name which nobody has is checked against: always the same, so always as slow."""
         hashes = sorted(users.values())
@@ -122,7 +128,8 @@ class Passwords:
         self._running[key] = answer
         self._by_client[client] += 1
 
-        def settled(_answer: asyncio.Future[bool]) -> None:
+        def settled(answer: asyncio.Future[bool]) -> None:
+            answer.exception()  # seen, also when nobody waits for it any more
             del self._running[key]
             self._by_client[client] -= 1
             if not self._by_client[client]:

@@ -40,9 +40,11 @@ class Server(uvicorn.Server):
     failed: BaseException | None = None
 
     def __init__(self, app: ASGIApp, web: LiveConfig, opens: Callable[[Scope], bool] = lambda _: False) -> None:
+        self._guard = Guard(app, lambda: web.config, opens=opens)
         super().__init__(
             uvicorn.Config(
-                Guard(app, lambda: web.config, opens=opens),
+                self._guard,
+                loop="asyncio",  # whatever else is installed: sockets are handed over here as it documents
                 http=_Protocol,
                 ws="none",
                 lifespan="off",
@@ -69,6 +71,7 @@ class Server(uvicorn.Server):
         self._following.cancel()
         for each in self._acceptors:
             each.close()
+        self._guard.close()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager

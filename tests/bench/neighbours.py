@@ -16,7 +16,7 @@ from pathlib import Path
 import bcrypt
 
 from tests.certificates import Authority
-from tests.faults.web_neighbours import (
+from tests.faults.neighbours import (
     CROWD,
     Guessers,
     crowd,

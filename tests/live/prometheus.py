@@ -119,13 +119,14 @@ class Prometheus:
         result: list[dict[str, Any]] = data["result"]
         return {tuple(sorted(one["metric"].items())): float(one["value"][1]) for one in result}
 
-    def last_error(self) -> str:
-        """Return why the last scrape of its one target failed."""
+    def last_error(self, job: str) -> str:
+        """Return why the last scrape of a job's one target failed; empty when it did not."""
         status, text = get(self._address, "/api/v1/targets")
         assert status == 200, text
-        (target,) = json.loads(text)["data"]["activeTargets"]
-        error: str = target["lastError"]
-        return error
+        (error,) = (
+            each["lastError"] for each in json.loads(text)["data"]["activeTargets"] if each["scrapePool"] == job
+        )
+        return str(error)
 
     def total(self, promql: str) -> float:
         """Return the one value of a query that sums; 0 while there is none."""
@@ -142,7 +143,7 @@ def prometheus(
     *,
     interval: str = SCRAPE_INTERVAL,
     up: int = 1,
-    job: Mapping[str, object] = MappingProxyType({}),
+    jobs: Mapping[str, Mapping[str, object]] = MappingProxyType({"pi": {}}),
 ) -> Iterator[Prometheus]:
     """Run Prometheus with one target; yields it once a scrape has succeeded (`up` 0: once one has been tried).
 
@@ -151,13 +152,14 @@ def prometheus(
         folder: For its files.
         target: What is scraped.
         interval: How often.
-        up: What the first scrape gives.
-        job: How it is scraped, in words of Prometheus' configuration.
+        up: What the first scrape of the job `pi` gives.
+        jobs: How it is scraped, by job, in words of Prometheus' configuration.
     """
-    job = {"job_name": "pi", "static_configs": [{"targets": [target]}], **job}
+    static = {"static_configs": [{"targets": [target]}]}
+    scraped = [{"job_name": name, **static, **job} for name, job in jobs.items()]
     timing = {"scrape_interval": interval, "scrape_timeout": interval}
     config = folder / "prometheus.yml"
-    config.write_text(json.dumps({"global": timing, "scrape_configs": [job]}))
+    config.write_text(json.dumps({"global": timing, "scrape_configs": scraped}))
     address = f"127.0.0.1:{free_port()}"
     argv = [
         program,

@@ -85,14 +85,19 @@ def test_a_password_lets_it_in_and_its_absence_does_not(site: Site, tmp_path: Pa
     hashed = bcrypt.hashpw(b"right", bcrypt.gensalt(10)).decode()
     options = site.options(f"{TLS}basic_auth_users:\n  prometheus: {hashed}\n")
     login = {"username": "prometheus", "password": "right"}
-    with exporter(tmp_path, site.session, options=options, secured=True) as address:
-        with prometheus(prometheus_program, tmp_path, address, job=site.job(basic_auth=login)) as server:
-            until(lambda: server.total('sum(pi_cost_usd_total{job="pi"})') == 0.5, "the cost is scraped")
-        for wrong, more in enumerate(({}, {"basic_auth": login | {"password": "wrong"}})):
-            folder = tmp_path / f"wrong{wrong}"
-            folder.mkdir()
-            with prometheus(prometheus_program, folder, address, up=0, job=site.job(**more)) as server:
-                assert "401 Unauthorized" in server.last_error()
+    jobs = {
+        "pi": site.job(basic_auth=login),
+        "nobody": site.job(),
+        "wrong": site.job(basic_auth=login | {"password": "wrong"}),
+    }
+    with (
+        exporter(tmp_path, site.session, options=options, secured=True) as address,
+        prometheus(prometheus_program, tmp_path, address, interval="1s", jobs=jobs) as server,
+    ):
+        until(lambda: server.total("sum(pi_cost_usd_total)") == 0.5, "the cost is scraped, once")
+        for job in ("nobody", "wrong"):
+            until(lambda job=job: "401 Unauthorized" in server.last_error(job), f"{job} is turned away")
+        assert server.total("sum(up)") == 1
 
 
 def test_a_client_certificate_lets_it_in_and_its_absence_does_not(
@@ -107,13 +112,19 @@ def test_a_client_certificate_lets_it_in_and_its_absence_does_not(
     stranger = Authority.new(tmp_path / "strangers").sign("stranger", name)
     unnamed = site.authority.sign("unnamed", x509.DNSName("other.example"))
     known = site.authority.sign("known", name)
-    with exporter(tmp_path, site.session, options=options, secured=True) as address:
-        identity = {"cert_file": str(known.cert), "key_file": str(known.key)}
-        with prometheus(prometheus_program, tmp_path, address, job=site.job(identity=identity)) as server:
-            until(lambda: server.total('sum(pi_cost_usd_total{job="pi"})') == 0.5, "the cost is scraped")
-        for wrong in (None, stranger, unnamed):
-            folder = tmp_path / (wrong.cert.stem if wrong else "nobody")
-            folder.mkdir()
-            identity = {"cert_file": str(wrong.cert), "key_file": str(wrong.key)} if wrong else {}
-            with prometheus(prometheus_program, folder, address, up=0, job=site.job(identity=identity)) as server:
-                assert server.last_error()
+    jobs = {"nobody": site.job()} | {
+        job: site.job(identity={"cert_file": str(signed.cert), "key_file": str(signed.key)})
+        for job, signed in (("pi", known), ("stranger", stranger), ("unnamed", unnamed))
+    }
+    with (
+        exporter(tmp_path, site.session, options=options, secured=True) as address,
+        prometheus(prometheus_program, tmp_path, address, interval="1s", jobs=jobs) as server,
+    ):
+        until(lambda: server.total("sum(pi_cost_usd_total)") == 0.5, "the cost is scraped, once")
+        for job, why in (
+            ("nobody", "certificate required"),
+            ("stranger", "unknown certificate authority"),
+            ("unnamed", ""),
+        ):
+            until(lambda job=job, why=why: why in server.last_error(job) != "", f"{job} is turned away")
+        assert server.total("sum(up)") == 1

@@ -7,10 +7,13 @@ import contextlib
 import errno
 import resource
 import socket
+import ssl
+import struct
 
 import pytest
 
 from pimetrics.web.connections import ANSWER_SECONDS, PATIENCE_SECONDS, Acceptor, Places, most_connections
+from tests.certificates import Authority
 
 
 class Clock:
@@ -194,3 +197,40 @@ def test_of_many_the_last_are_answered():
     answers = talk(times=0, clients=20, most=4)
     assert answers[-4:] == [b"word16", b"word17", b"word18", b"word19"]
     assert answers[:8] == [b""] * 8
+
+
+def hang_up(one: socket.socket) -> None:
+    """Close with a reset."""
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    one.close()
+
+
+@pytest.mark.parametrize("end", [socket.socket.close, hang_up], ids=["close", "reset"])
+@pytest.mark.parametrize("first", [b"", b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/1.1\r\n\r\n"])
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_a_place_is_given_back_however_a_client_leaves(tmp_path, tls, first, end):
+    """Before its first byte, within a handshake, with nonsense; closed in order or not."""
+    context = None
+    if tls:
+        signed = Authority(tmp_path).sign("server")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(signed.cert, signed.key)
+
+    async def leaving():
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            acceptor = Acceptor(listener, Echo, lambda: context)
+            for _ in range(20):
+                one = socket.create_connection(listener.getsockname())
+                await asyncio.sleep(0)
+                one.sendall(first)
+                await asyncio.sleep(0)
+                end(one)
+            for _ in range(2000):
+                if not (acceptor._places.taken or acceptor._opening):
+                    break
+                await asyncio.sleep(0.01)
+            assert not acceptor._places.taken
+            assert not acceptor._opening
+            acceptor.close()
+
+    asyncio.run(leaving())

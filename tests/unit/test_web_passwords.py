@@ -200,3 +200,22 @@ def test_equal_questions_are_one_check():
         assert len(gate.checked) == 1
 
     asyncio.run(asked())
+
+
+def test_at_the_end_all_who_wait_are_turned_away():
+    """A check that still runs holds nobody up, and its answer comes to nobody."""
+    gate = Gate()
+
+    async def asked():
+        passwords = Passwords(gate, threads=1)
+        gate.may_end.clear()
+        waiting = [asyncio.ensure_future(passwords.check(USERS, b"alice", b"%d" % each, "a")) for each in range(3)]
+        waiting[0].cancel()
+        await asyncio.sleep(0)
+        passwords.close()
+        found = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(each) for each in found] == [asyncio.CancelledError, BusyError, BusyError]
+        assert not passwords._running
+        gate.may_end.set()
+
+    asyncio.run(asked())

@@ -13,7 +13,7 @@ import bcrypt
 import pytest
 
 from tests.certificates import Authority
-from tests.faults.web_neighbours import CROWD, crowd, files_for, scrape_times, served_with_few_files
+from tests.faults.neighbours import CROWD, crowd, files_for, scrape_times, served_with_few_files
 from tests.serving import Served
 
 HEAD = b"GET /metrics HTTP/1.1\r\nHost: x\r\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import os
 import socket
 import ssl
@@ -11,7 +13,7 @@ import bcrypt
 import pytest
 
 from tests.certificates import Authority
-from tests.faults.web_neighbours import Guessers, scrape_times
+from tests.faults.neighbours import Guessers, scrape_times
 from tests.serving import Served
 
 
@@ -67,7 +69,7 @@ def told(served: Served) -> str:
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 def test_a_flood_of_wrong_passwords_delays_no_scrape(site, tmp_path, tls):
     """Guesses wait for each other and not the scrape that knows its password; what comes above is turned away."""
-    site.write(f"alice: {hashed('right', 11)}", tls=tls)
+    site.write(f"alice: {hashed('right', 10)}", tls=tls)
     with site.serve(tmp_path) as served:
         until(lambda: served.ask("/-/ready")[0] == 200)
         with Guessers(served.address, site.context if tls else None) as guessers:
@@ -79,11 +81,27 @@ def test_a_flood_of_wrong_passwords_delays_no_scrape(site, tmp_path, tls):
 
 def test_a_first_scrape_from_another_address_finds_room_among_guesses(site, tmp_path):
     """Nobody has remembered its password yet: those who guess from one address have not taken all the room."""
-    site.write(f"alice: {hashed('right', 11)}", tls=False)
+    site.write(f"alice: {hashed('right', 10)}", tls=False)
     with site.serve(tmp_path) as served, Guessers(served.address, source="127.0.0.2") as guessers:
         until(lambda: guessers.answers[429] > 5 and guessers.answers[401] > 1)
         until(lambda: served.ask("/-/ready")[0] == 200)
         assert served.ask()[0] == 200
+
+
+def test_it_ends_soon_while_passwords_are_checked(site, tmp_path):
+    """SIGTERM ends it within 2 seconds, however long a check still takes."""
+    site.write(f"alice: {hashed('right')}", f"slow: {hashed('right', 4).replace('$04$', '$16$')}", tls=False)
+    with site.serve(tmp_path) as served, contextlib.ExitStack() as sockets:
+        until(lambda: served.ask("/-/ready")[0] == 200)
+        for number in range(6):
+            login = base64.b64encode(f"slow:{number}".encode())
+            one = sockets.enter_context(socket.create_connection(served.address))
+            one.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Basic " + login + b"\r\n\r\n")
+        assert b"429" in one.recv(100)
+        before = time.monotonic()
+        said = told(served)
+        assert time.monotonic() - before < 2.0
+    assert "Traceback" not in said
 
 
 def test_without_credentials_nothing_is_shown(site, tmp_path):
