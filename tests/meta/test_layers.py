@@ -70,6 +70,12 @@ def test_reports_stand_on_the_ledger(path: Path) -> None:
     assert ours(path) <= VOCABULARY | {"reports", "ledger", "pipeline", "examination", "decoding", "__version__"}
 
 
+@pytest.mark.parametrize("path", [p for p in FILES if home(p) == "plots"], ids=lambda p: p.name)
+def test_plots_draw_tables(path: Path) -> None:
+    """Charts know tables by their columns: no stage and no command; their numbers are worded as those of reports."""
+    assert ours(path) <= VOCABULARY | {"plots", "reports", "ledger"}
+
+
 @pytest.mark.parametrize("path", [p for p in FILES if home(p) in STAGES], ids=lambda p: str(p.relative_to(ROOT)))
 def test_stages_are_siblings(path: Path) -> None:
     """A stage imports vocabulary and itself; only the wiring joins stages."""
@@ -93,13 +99,18 @@ def test_wiring_does_not_know_the_commands(path: Path) -> None:
         ("sqlite3", {"ledger"}),
         ("starlette", {"web", "commands"}),
         ("uvicorn", {"web", "commands"}),
-        ("polars", {"sinks", "api", "scanning", "commands", "__init__"}),
+        ("polars", {"sinks", "plots", "api", "scanning", "commands", "__init__"}),
         ("prometheus_client", {"sinks", "web", "commands", "exporter"}),
         ("click", {"cli", "commands"}),
         ("rich", {"cli", "commands", "reports", "progress"}),
         ("zstandard", {"sources"}),
         ("obstore", {"sinks"}),
+<<<<<<< HEAD
         ("ray", {"cluster"}),
+=======
+        ("altair", {"plots"}),
+        ("vl_convert", {"plots"}),
+>>>>>>> 50310ed (plots: charts of the tables, an optional extra; every chart tested on every kind of table, colours measured)
     ],
 )
 def test_a_library_has_one_home(library: str, homes: set[str]) -> None:
@@ -115,8 +126,8 @@ def test_the_rules_look_at_something() -> None:
 
 
 def test_polars_is_loaded_lazily_above_sinks() -> None:
-    """The interface and the commands load polars only when a table is asked for."""
-    assert users("polars", top_level=True) <= {"sinks"}
+    """The interface and the commands load polars only when a table or a chart is asked for."""
+    assert users("polars", top_level=True) <= {"sinks", "plots"}
 
 
 @pytest.mark.parametrize("stage", ["framing", "decoding", "reducing"])
