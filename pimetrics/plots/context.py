@@ -98,13 +98,15 @@ def context_growth(
     return dressed(alt.layer(*layers).properties(width=WIDTH, height=220), theme, title, said)
 
 
-def compaction_savings(compactions: Frame, *, most: int = 20, timezone: str = "UTC", theme: str = "light") -> ChartType:
+def compaction_savings(
+    compactions: Frame, *, most: int = 20, timezone: str | None = None, theme: str = "light"
+) -> ChartType:
     """Draw the context before and after each compaction (as pi estimates it), the latest at the bottom.
 
     Args:
         compactions: The table.
         most: Compactions, the latest.
-        timezone: Of the times that name them.
+        timezone: Of the times that name them; None is UTC.
         theme: light or dark.
     """
     look = looks.theme(theme)

@@ -34,7 +34,7 @@ def cost_by_day(
     *,
     models: Sequence[str] | None = None,
     every: spans.Every | None = None,
-    timezone: str = "UTC",
+    timezone: str | None = None,
     with_tools: bool = False,
     theme: str = "light",
 ) -> ChartType:
@@ -44,7 +44,7 @@ def cost_by_day(
         usage: The table.
         models: Names in the order of their colours (see `ranked`); None takes those of the table.
         every: day, week or month; None takes what fits.
-        timezone: Where days begin. Times without a zone are taken as they are.
+        timezone: Where days begin; None is UTC. Times without a zone are taken for times there.
         with_tools: Whether what tools reported of their own counts; it may repeat sub-agent sessions.
         theme: light or dark.
     """
@@ -215,13 +215,13 @@ _UNSPLIT: Final = "not split"
 """What is left of a total that its parts do not add up to."""
 
 
-def dearest_turns(usage: Frame, *, most: int = 10, timezone: str = "UTC", theme: str = "light") -> ChartType:
+def dearest_turns(usage: Frame, *, most: int = 10, timezone: str | None = None, theme: str = "light") -> ChartType:
     """Draw the most expensive answers, each split into what its parts cost: what made it expensive is seen.
 
     Args:
         usage: The table.
         most: How many.
-        timezone: Of the times that name the answers.
+        timezone: Of the times that name the answers; None is UTC.
         theme: light or dark.
     """
     look = looks.theme(theme)
@@ -288,7 +288,7 @@ def cache_hit_rate(
     *,
     models: Sequence[str] | None = None,
     every: spans.Every | None = None,
-    timezone: str = "UTC",
+    timezone: str | None = None,
     theme: str = "light",
 ) -> ChartType:
     """Draw which share of the context was read from the cache, over time, a line a model.
@@ -297,7 +297,7 @@ def cache_hit_rate(
         usage: The table.
         models: Names in the order of their colours (see `ranked`); None takes those of the table.
         every: day, week or month; None takes what fits.
-        timezone: Where days begin.
+        timezone: Where days begin; None is UTC. Times without a zone are taken for times there.
         theme: light or dark.
     """
     look = looks.theme(theme)

@@ -42,26 +42,30 @@ _LEAST_SPANS: Final = 7
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  local times have no zone
 
 
-def zone_name(frame: pl.LazyFrame, timezone: str) -> str:
-    """Say in whose time the days are; a table whose times have no zone is in local time already."""
-    dtype = frame.collect_schema()["time"]
-    return timezone if isinstance(dtype, pl.Datetime) and dtype.time_zone else "local time"
+def zone_name(frame: pl.LazyFrame, timezone: str | None) -> str:
+    """Say in whose time days are."""
+    return timezone or ("UTC" if _has_zone(frame) else "local time")
 
 
-def local(frame: pl.LazyFrame, timezone: str) -> pl.LazyFrame:
-    """Make `time` a local time without a zone; rows without a time go."""
+def _has_zone(frame: pl.LazyFrame) -> bool:
     dtype = frame.collect_schema()["time"]
-    if isinstance(dtype, pl.Datetime) and dtype.time_zone:
-        frame = frame.with_columns(pl.col("time").dt.convert_time_zone(timezone).dt.replace_time_zone(None))
+    return isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
+
+
+def local(frame: pl.LazyFrame, timezone: str | None) -> pl.LazyFrame:
+    """Make `time` a local time without a zone, if it is not one already; rows without a time go."""
+    if _has_zone(frame):
+        moved = pl.col("time").dt.convert_time_zone(timezone or "UTC")
+        frame = frame.with_columns(moved.dt.replace_time_zone(None))
     return frame.filter(pl.col("time").is_not_null())
 
 
-def cut(frame: pl.LazyFrame, timezone: str, every: Every | None) -> tuple[pl.LazyFrame, Span]:
+def cut(frame: pl.LazyFrame, timezone: str | None, every: Every | None) -> tuple[pl.LazyFrame, Span]:
     """Add `start`, the first instant of the span that a row lies in, and tell how long spans are.
 
     Args:
         frame: Rows with a `time`.
-        timezone: Where days begin.
+        timezone: Where days begin; None is UTC. Times without a zone are taken for times there.
         every: What is asked for; None takes days, or what can still be seen.
     """
     rows = local(frame, timezone)

@@ -11,6 +11,7 @@ import polars as pl
 from altair.typing import ChartType
 
 from pimetrics.names import UNKNOWN
+from pimetrics.plots import spans
 from pimetrics.plots import theme as looks
 from pimetrics.plots.frames import Frame, answering, data
 from pimetrics.plots.labels import shown
@@ -61,6 +62,7 @@ def waterfall(
     *,
     prompt_id: str | None = None,
     most: int = 40,
+    timezone: str | None = None,
     theme: str = "light",
 ) -> ChartType:
     """Draw what happened in one prompt, and when: every turn, its request, and its tools, which may run in parallel.
@@ -71,11 +73,13 @@ def waterfall(
         turns: The table.
         prompt_id: `row_id` of the prompt; None takes the longest of those that have room.
         most: Rows; the later ones are left out.
+        timezone: Of the start; None is UTC.
         theme: light or dark.
     """
     look = looks.theme(theme)
     title = "A prompt as it went"
-    calls, answers, rounds = (_timed(each) for each in (tool_calls, usage, turns))
+    zone = spans.zone_name(turns.lazy(), timezone)
+    calls, answers, rounds = (_timed(each, timezone) for each in (tool_calls, usage, turns))
     answers = answers.filter(pl.col("operation") == "turn")
     wanted = prompt_id or _fitting(pl.concat([each.select("prompt_id") for each in (calls, answers, rounds)]), most)
     calls, answers, rounds = (each.filter(pl.col("prompt_id") == pl.lit(wanted)) for each in (calls, answers, rounds))
@@ -91,14 +95,14 @@ def waterfall(
     end = max(piece.end for row in found for piece in row.pieces)
     said = (
         f"{length(end)}: {counted(answers.height, 'request')}, {counted(calls.height, 'tool call')}, "
-        f"from {begin:%Y-%m-%d %H:%M:%S} UTC"
+        f"from {begin:%Y-%m-%d %H:%M:%S} {zone}"
     )
     left = len(found) - most
     return dressed(chart, theme, title, f"{said}; {left} later rows are left out" if left > 0 else said)
 
 
-def _timed(frame: Frame) -> pl.DataFrame:
-    return frame.lazy().filter(pl.col("time").is_not_null(), pl.col("duration_s") >= 0).sort("time", "row_id").collect()
+def _timed(frame: Frame, timezone: str | None) -> pl.DataFrame:
+    return spans.local(frame.lazy(), timezone).filter(pl.col("duration_s") >= 0).sort("time", "row_id").collect()
 
 
 def _fitting(rows: pl.DataFrame, most: int) -> str | None:

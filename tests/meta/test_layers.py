@@ -14,7 +14,19 @@ import pimetrics
 
 ROOT = Path(pimetrics.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-VOCABULARY = {"records", "events", "rows", "names", "errors", "keys", "stamping", "places", "marks", "snapshots"}
+VOCABULARY = {
+    "records",
+    "events",
+    "rows",
+    "names",
+    "errors",
+    "keys",
+    "stamping",
+    "places",
+    "marks",
+    "snapshots",
+    "look",
+}
 STAGES = {"framing", "decoding", "reducing", "ledger", "sources", "sinks", "web"}
 
 
