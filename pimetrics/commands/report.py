@@ -20,6 +20,7 @@ from pimetrics.pipeline import Stats
 from pimetrics.places import recordings_dir, sessions_dir
 from pimetrics.progress import watched
 from pimetrics.reports.data import rows, top_as_rows, top_rows, write_csv
+from pimetrics.reports.headline import rejected
 from pimetrics.reports.selection import Facts, Range, Selected, Zone, parse_range
 from pimetrics.reports.summary import summarize
 
@@ -119,6 +120,8 @@ def command(
         print()
     else:
         _show(selected, summary, zone, within, by=by, top=top)
+    if not (as_csv or as_json or textfile) and (said := rejected(summary)):
+        print(f"pimetrics: {said}", file=sys.stderr)
     if not pipeline.stats.bytes_read:
         print(f"pimetrics: {_nowhere(paths)}", file=sys.stderr)
     if strict and summary["rejects"]["total"]:
@@ -158,11 +161,3 @@ def _show(
     page.legend()
     if isinstance(ledger, Selected):
         page.range(within, ledger)
-    if summary["rejects"]["total"]:
-        reasons = ", ".join(f"{n} {reason}" for reason, n in summary["rejects"]["by_reason"].items())
-        lines = summary["rejects"]["total"]
-        print(
-            f"pimetrics: {lines} {'line' if lines == 1 else 'lines'} gave no record ({reasons}); "
-            "pimetrics doctor says where",
-            file=sys.stderr,
-        )

@@ -9,6 +9,7 @@ from pimetrics import __version__
 from pimetrics.commands.pictures import COLOURS, Pictures
 from pimetrics.names import printable
 from pimetrics.reports import views
+from pimetrics.reports.headline import rejected
 from pimetrics.reports.html import Html
 from pimetrics.reports.pages import OVERVIEW, Page
 from pimetrics.reports.selection import Facts, Range, Selected, Zone
@@ -52,6 +53,8 @@ def sheet(
     page.legend()
     if isinstance(facts, Selected):
         page.range(within, facts)
+    if said := rejected(summary):
+        out.note(f"{said}.", apart=True)
     return out.document(
         f"Made by pimetrics {__version__} at {zone.local(now_ms):%Y-%m-%d %H:%M} ({printable(zone.name)}) from "
         f"{summary['records']['total']:,} records. Costs are those that pi reports."

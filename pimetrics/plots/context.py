@@ -10,9 +10,9 @@ from altair.typing import ChartType
 
 from pimetrics.names import UNKNOWN
 from pimetrics.plots import theme as looks
-from pimetrics.plots.frames import Frame, context_tokens, data, largest, total
+from pimetrics.plots.frames import Frame, context_tokens, data, largest, named, total
 from pimetrics.plots.labels import labels, shown
-from pimetrics.plots.marks import ROW, bars, counted, nothing, rows_axis, share, whole_axis
+from pimetrics.plots.marks import ROW, bars, counted, nothing, rows_axis, share, ticks, whole_axis
 from pimetrics.plots.spans import local
 from pimetrics.plots.theme import BLUE, COMPACT, GREEN, ORANGE, RED, WIDTH, dressed
 from pimetrics.reports.wording import compact
@@ -65,7 +65,8 @@ def context_growth(
         "request:Q", title="request of the session", axis=whole_axis(rows.height, grid=False),
         scale=alt.Scale(domain=[0.5, rows.height + 0.5], nice=False),
     )  # fmt: skip
-    y = alt.Y("context_tokens:Q", title="tokens in the context", axis=alt.Axis(labelExpr=COMPACT, tickCount=5))
+    values = ticks(largest(rows, "context_tokens"), 5, whole=True)
+    y = alt.Y("context_tokens:Q", title="tokens in the context", axis=alt.Axis(labelExpr=COMPACT, values=values))
     base = alt.Chart(data(drawn)).encode(x=x, y=y)
     layers: list[alt.Chart] = [
         base.mark_area(color=look.palette[BLUE], opacity=0.18, interpolate="linear"),
@@ -124,7 +125,8 @@ def compaction_savings(
         rows.select("time", "reason", "tokens_before", "tokens_after").iter_rows(), start=1
     ):
         names.append(f"{number}.  {time:%Y-%m-%d %H:%M}  {shown(reason or UNKNOWN)}")
-        said.append(f"{compact(before)} to {compact(after)}: {share(before - after, before)} less")
+        word = "less" if after <= before else "more"
+        said.append(f"{compact(before)} to {compact(after)}: {share(abs(before - after), before)} {word}")
     rows = rows.select(
         pl.Series("name", names),
         pl.Series("said", said),
@@ -144,7 +146,7 @@ def compaction_savings(
                 "tokens_after:Q",
                 scale=scale,
                 title="tokens in the context",
-                axis=alt.Axis(labelExpr=COMPACT, tickCount=6),
+                axis=alt.Axis(labelExpr=COMPACT, values=ticks(end, 6, whole=True)),
             ),
             x2="tokens_before:Q",
         )
@@ -197,13 +199,13 @@ def context_share(messages: Frame, tool_calls: Frame, *, most: int = 12, theme: 
     roles = (
         messages.lazy()
         .filter(pl.col("role") != "toolResult")
-        .group_by(pl.col("role").fill_null(UNKNOWN).alias("name"))
+        .group_by(named("role").alias("name"))
         .agg(pl.col("content_bytes").fill_null(0).sum().alias("bytes"))
         .with_columns(pl.lit(value=False).alias("result"))
     )
     results = (
         tool_calls.lazy()
-        .group_by(pl.col("tool").fill_null(UNKNOWN).alias("name"))
+        .group_by(named("tool").alias("name"))
         .agg(pl.col("result_bytes").fill_null(0).sum().alias("bytes"))
         .with_columns(pl.lit(value=True).alias("result"))
     )
@@ -238,7 +240,8 @@ def context_share(messages: Frame, tool_calls: Frame, *, most: int = 12, theme: 
         pl.Series("said", [f"{compact(n)}B · {share(n, whole)}" for n in drawn["bytes"].to_list()])
     )
     scale = alt.Scale(domain=kinds, range=[look.palette[ORANGE], look.palette[BLUE]])
-    axis = alt.Axis(title="texts and images (bytes)", labelExpr=COMPACT, tickCount=5)
+    values = ticks(largest(drawn, "bytes"), 5, whole=True)
+    axis = alt.Axis(title="texts and images (bytes)", labelExpr=COMPACT, values=values)
     chart = bars(drawn, "name", "bytes", "said", axis=axis, colour=alt.Color("kind:N", title=None, scale=scale))
     of_tools = total(found.filter("result"), "bytes")
     return dressed(chart, theme, title, f"{share(of_tools, whole)} of {compact(whole)}B are tool results")

@@ -14,7 +14,7 @@ from pimetrics.ledger.totals import pico
 from pimetrics.names import UNKNOWN
 from pimetrics.plots import spans
 from pimetrics.plots import theme as looks
-from pimetrics.plots.frames import Frame, answering, context_tokens, cost, data, largest, settled, total
+from pimetrics.plots.frames import Frame, answering, context_tokens, cost, data, largest, named, settled, total
 from pimetrics.plots.labels import colours, labels, ranked, relabelled, shown
 from pimetrics.plots.marks import ROW, bars, counted, nothing, room, rows_axis, share, whole_axis
 from pimetrics.plots.theme import BLUE, ORANGE, RED, SKY, WIDTH, dressed
@@ -121,7 +121,7 @@ def cost_by(
         cwds = sessions.lazy().filter(pl.col("session_id").is_not_null()).unique("session_id", keep="first")
         kept = kept.join(cwds.select("session_id", pl.col("cwd").alias("project")), on="session_id", how="left")
     found = (
-        kept.with_columns(pl.col(by).fill_null("no project" if by == "project" else UNKNOWN))
+        kept.with_columns(named(by, "no project" if by == "project" else UNKNOWN))
         .group_by(by)
         .agg(cost())
         .filter(pl.col("cost_usd") > 0)

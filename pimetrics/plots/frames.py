@@ -31,7 +31,16 @@ def settled(usage: Frame, *, with_tools: bool) -> pl.LazyFrame:
 
 def answering() -> pl.Expr:
     """Return the model that answered, else the one that was asked, as `model`."""
-    return pl.coalesce("response_model", "model", pl.lit(UNKNOWN)).alias("model")
+    return pl.coalesce(_some("response_model"), named("model")).alias("model")
+
+
+def named(column: str, missing: str = UNKNOWN) -> pl.Expr:
+    """Return a column of names without holes: nothing and the empty name are `missing`, as in reports."""
+    return pl.coalesce(_some(column), pl.lit(missing)).alias(column)
+
+
+def _some(column: str) -> pl.Expr:
+    return pl.when(pl.col(column) != "").then(pl.col(column))
 
 
 def cost() -> pl.Expr:

@@ -36,11 +36,8 @@ def inline(chart: ChartType) -> Inline:
     bare.config = config(LIGHT) | {"aria": False}
     label = f"{title.text}: {title.subtitle}"
     picture, found = re.subn(
-        r'^<svg [^>]*\bwidth="(\d+)" height="\d+" viewBox="([^"]*)">',
-        lambda size: (
-            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(label)}" viewBox="{size[2]}" '
-            f'style="max-width:{size[1]}px">'
-        ),
+        r'^<svg [^>]*\b(width="\d+" height="\d+" viewBox="[^"]*")>',
+        lambda size: f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(label)}" {size[1]}>',
         svg(bare),
     )
     assert found == 1

@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from pimetrics.names import OTHER, UNKNOWN, printable
-from pimetrics.plots.frames import Frame, answering
+from pimetrics.plots.frames import Frame, answering, named
 from pimetrics.plots.theme import Theme
 
 MOST_COLOURS: Final = 6
@@ -59,7 +59,7 @@ def ranked(frame: Frame, by: str = "model") -> list[str]:
         rows = rows.with_columns(answering())
     cost = pl.col("cost_usd").fill_null(0).sum() if "cost_usd" in columns else pl.lit(0.0)
     found = (
-        rows.with_columns(pl.col(by).fill_null(UNKNOWN))
+        rows.with_columns(named(by))
         .group_by(by)
         .agg(cost.alias("cost"), pl.len().alias("rows"))
         .sort(["cost", "rows", by], descending=[True, True, False])

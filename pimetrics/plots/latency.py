@@ -9,13 +9,12 @@ import altair as alt
 import polars as pl
 from altair.typing import ChartType
 
-from pimetrics.names import UNKNOWN
 from pimetrics.plots import theme as looks
-from pimetrics.plots.frames import MEASURED, Frame, answering, data, largest, smallest, sources_said, timed
+from pimetrics.plots.frames import MEASURED, Frame, answering, data, largest, named, smallest, sources_said, timed
 from pimetrics.plots.labels import labels, relabelled, shown
 from pimetrics.plots.marks import ROW, SHORTEST, counted, nothing, quantiles, ranges, rows_axis
 from pimetrics.plots.theme import BLUE, WIDTH, dressed
-from pimetrics.reports.wording import length
+from pimetrics.reports.wording import compact, length
 
 
 def tool_latency(
@@ -153,6 +152,7 @@ def request_latency(
     named = labels(order)
     shortest = min(smallest(each, "p50") for each in summed.values() if not each.is_empty())
     panels: list[ChartType] = []
+    width = 260 if all(not rows.is_empty() for rows in summed.values()) else WIDTH
     for word, rows in summed.items():
         if rows.is_empty():
             continue
@@ -163,7 +163,7 @@ def request_latency(
             "model",
             look,
             x=x,
-            width=260,
+            width=width,
             order=list(named.values()),
             names=not panels,
         )
@@ -219,7 +219,7 @@ def tokens_per_second(
         axis=alt.Axis(format=",~r", tickCount=6),
     )
     fastest = rows.row(0, named=True)
-    said = f"{fastest['model']} is the fastest: {fastest['p50']:,.3g} tokens a second in the median request"
+    said = f"{fastest['model']} is the fastest: {_rate(fastest['p50'])} tokens a second in the median request"
     return dressed(
         ranges(rows, "model", look, x=x, points=("p5", "p50", "p95")),
         theme,
@@ -228,9 +228,13 @@ def tokens_per_second(
     )
 
 
+def _rate(number: float) -> str:
+    return f"{number:.3g}" if number < 100 else compact(number)
+
+
 def _by_tool(tool_calls: Frame, sources: Sequence[str], most: int) -> pl.DataFrame:
     calls = timed(tool_calls.lazy(), "duration_s", tuple(sources))
-    found = calls.select(pl.col("tool").fill_null(UNKNOWN), "duration_s").collect()
+    found = calls.select(named("tool"), "duration_s").collect()
     busiest = found.group_by("tool").len().sort(["len", "tool"], descending=[True, False]).head(most)
     return found.filter(pl.col("tool").is_in(busiest["tool"].implode()))
 

@@ -27,6 +27,8 @@ def share(part: float, whole: float) -> str:
     if not whole:
         return "0%"
     percent = 100 * part / whole
+    if 0 < percent < 0.05:
+        return "<0.1%"
     return f"{percent:.0f}%" if percent >= 0.95 or not percent else f"{percent:.1f}%"
 
 
@@ -39,7 +41,7 @@ def nothing(title: str, why: str, theme: str) -> ChartType:
 
 def rows_axis(field: str, order: Sequence[str], *, names: bool = True) -> alt.Y:
     """Return an axis of names, in order from top to bottom; beside another chart with the same rows without labels."""
-    axis = alt.Axis(labelFontSize=12, labelOverlap=False) if names else None
+    axis = alt.Axis(labelFontSize=12, labelOverlap=False, labelPadding=10) if names else None
     return alt.Y(f"{field}:N", sort=list(order), scale=alt.Scale(domain=list(order)), title=None, axis=axis)
 
 

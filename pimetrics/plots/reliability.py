@@ -8,7 +8,7 @@ from altair.typing import ChartType
 
 from pimetrics.names import UNKNOWN
 from pimetrics.plots import theme as looks
-from pimetrics.plots.frames import Frame, data, largest, total
+from pimetrics.plots.frames import Frame, data, largest, named, total
 from pimetrics.plots.labels import labels, relabelled
 from pimetrics.plots.marks import bars, counted, nothing, share, ticks, whole_axis
 from pimetrics.plots.theme import BLUE, COMPACT, OUTCOMES, RED, WIDTH, dressed
@@ -60,7 +60,7 @@ def retry_waste(retries: Frame, *, theme: str = "light") -> ChartType:
     title = "What retries cost"
     found = (
         retries.lazy()
-        .with_columns(pl.col("error_type").fill_null(UNKNOWN))
+        .with_columns(named("error_type"))
         .group_by("error_type")
         .agg(
             pl.len().alias("attempts"),
@@ -126,7 +126,8 @@ def retry_success(retries: Frame, *, scope: str | None = "turn", theme: str = "l
     )
     shades = [look.palette[OUTCOMES[outcome]] if outcome in OUTCOMES else look.other for outcome in order]
     x = alt.X("attempt:O", title="attempt", axis=alt.Axis(labelAngle=0, labelFontSize=12))
-    y = alt.Y("number:Q", title="attempts", axis=whole_axis(largest(success, "all")))
+    most = largest(success, "all")
+    y = alt.Y("number:Q", title="attempts", axis=whole_axis(most), scale=alt.Scale(domain=[0, most * 1.12], nice=False))
     marks = (
         alt.Chart(data(rows))
         .mark_bar(size=46)

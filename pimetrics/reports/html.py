@@ -68,11 +68,13 @@ class Html:
             for i, is_name in zip(kept, named, strict=True)
         )
         foot = f"<tfoot>{line(total)}</tfoot>" if total else ""
+        # What it cost is what a table is read for: it stays in sight while the rest scrolls.
+        kept_in_sight = " class=kept" if columns[kept[-1]].title == "cost" else ""
         self._contents.append(title)
         self._parts.append(
             f'<section id="{_anchor(title)}"><h2>{escape(title)}</h2>{"".join(map(_figure, self._pictures(title)))}'
             f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title)}">'
-            f"<table><caption>{escape(title)}</caption><thead><tr>{heads}</tr></thead>"
+            f"<table{kept_in_sight}><caption>{escape(title)}</caption><thead><tr>{heads}</tr></thead>"
             f"<tbody>{''.join(map(line, rows))}</tbody>{foot}</table></div></section>"
         )
 
@@ -132,7 +134,7 @@ def _cell(tag: str, cell: Cell, *, is_name: bool) -> str:
 _CLASSES: Final = {"dim": "dim", "yellow": "warn"}
 
 _STYLE: Final = """
-body { max-width: 64rem; }
+body { max-width: 74rem; }
 header p { margin: .1rem 0 0; }
 nav { display: flex; flex-wrap: wrap; gap: .3rem 1.1rem; margin: 1rem 0; font-size: .9rem; }
 .facts { margin: 1.2rem 0; display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1.2rem; }
@@ -148,12 +150,12 @@ figcaption { margin-bottom: .4rem; }
 figcaption span { display: block; font-size: .85rem; }
 .scroll { overflow-x: auto; }
 .scroll:focus-visible { outline: 2px solid var(--mark); outline-offset: 2px; }
-svg { display: block; width: 100%; min-width: 34rem; height: auto; }
+svg { display: block; }
 table { font-size: .85rem; }
 caption { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-th, td { text-align: left; vertical-align: top; padding: .3rem 0 .3rem 1.1rem; border-top: 1px solid var(--line); }
+th, td { text-align: left; vertical-align: top; padding: .3rem 0 .3rem .9rem; border-top: 1px solid var(--line); }
 thead th { border-top: 0; vertical-align: bottom; white-space: nowrap; }
-th[scope=row] { font-size: inherit; color: var(--ink); min-width: 7rem; max-width: 22rem; overflow-wrap: anywhere; }
+th[scope=row] { font-size: inherit; color: var(--ink); min-width: 11rem; max-width: 22rem; overflow-wrap: anywhere; }
 td { max-width: 22rem; overflow-wrap: anywhere; }
 tr > :first-child { padding-left: 0; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
@@ -161,25 +163,32 @@ tr > .number:first-child { text-align: left; }
 td.dim, th.dim { color: var(--dim); }
 .warn { color: var(--warn); }
 tfoot th, tfoot td { font-weight: 600; border-top: 2px solid var(--line); }
+.kept tr > :last-child {
+  position: sticky; right: 0; background: var(--sheet); box-shadow: -.5rem 0 .5rem -.1rem var(--sheet);
+}
 @media (max-width: 40rem) {
   body { padding: 1rem .75rem 2rem; }
   .facts { grid-template-columns: 1fr; gap: 0; }
   .facts dd { margin-bottom: .5rem; }
   section { padding: .9rem .8rem; }
+  th[scope=row] { min-width: 7rem; max-width: 10rem; }
 }
 @media print {
   :root { color-scheme: light; --ground: #fff; --sheet: #fff; --ink: #1d1f23; --dim: #5f636b; --line: #d5d3cd; }
-  @page { margin: 12mm; }
+  @page { size: landscape; margin: 10mm; }
   body { max-width: none; padding: 0; font-size: 10pt; }
   nav { display: none; }
   section { border: 0; padding: 0; margin: 0 0 8mm; }
   h2, figcaption { break-after: avoid; }
   figure, tr { break-inside: avoid; }
   thead { display: table-header-group; }
+  tfoot { display: table-row-group; }
   .scroll { overflow: visible; }
-  svg { min-width: 0; }
-  table { font-size: 7.5pt; }
-  th, td { padding-left: .6rem; }
-  .number { white-space: normal; }
+  svg { max-width: 100%; height: auto; }
+  table { font-size: 7pt; }
+  thead th { white-space: normal; font-size: inherit; }
+  th, td { padding: .15rem 0 .15rem .5rem; }
+  th[scope=row] { min-width: 6rem; max-width: 12rem; }
+  .kept tr > :last-child { position: static; box-shadow: none; }
 }
 """.strip()

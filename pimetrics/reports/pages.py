@@ -26,9 +26,6 @@ TITLES: Final = {
 }  # fmt: skip
 """Titles of the tables."""
 
-BY: Final = tuple(TITLES)
-"""Names of the views."""
-
 OVERVIEW: Final = ("day", "model", "tool", "project", "compaction", "error")
 """Views that most people want."""
 
