@@ -87,7 +87,14 @@ class Pictures:
         yield plots.cost_per_prompt(t.usage)
         dearest = [each["prompt_id"] for each in top.prompts(self._facts, 2, self._zone) if each["prompt_id"]]
         if dearest:
-            yield plots.waterfall(t.usage, t.tool_calls, t.turns, prompt_id=dearest[0], timezone=zone)
+            yield plots.waterfall(
+                t.usage,
+                t.tool_calls,
+                t.turns,
+                prompt_id=dearest[0],
+                title="The most expensive prompt as it went",
+                timezone=zone,
+            )
 
     def by_turn(self) -> Iterator[ChartType]:
         """Draw what made the dearest turns expensive."""

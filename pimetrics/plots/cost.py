@@ -225,7 +225,7 @@ def dearest_turns(usage: Frame, *, most: int = 10, timezone: str | None = None, 
         theme: light or dark.
     """
     look = looks.theme(theme)
-    title = "Most expensive turns"
+    title = "What the most expensive turns are made of"
     answers = usage.lazy().filter(pl.col("settled"), pl.col("operation") == "turn", pl.col("cost_usd") > 0)
     timed = spans.local(answers.with_columns(answering(), context_tokens()), timezone)
     whole = total(answers.select("cost_usd").collect(), "cost_usd")

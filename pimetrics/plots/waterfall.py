@@ -61,6 +61,7 @@ def waterfall(
     turns: Frame,
     *,
     prompt_id: str | None = None,
+    title: str = "A prompt as it went",
     most: int = 40,
     timezone: str | None = None,
     theme: str = "light",
@@ -72,12 +73,12 @@ def waterfall(
         tool_calls: The table.
         turns: The table.
         prompt_id: `row_id` of the prompt; None takes the longest of those that have room.
+        title: What is seen.
         most: Rows; the later ones are left out.
         timezone: Of the start; None is UTC.
         theme: light or dark.
     """
     look = looks.theme(theme)
-    title = "A prompt as it went"
     zone = spans.zone_name(turns.lazy(), timezone)
     calls, answers, rounds = (_timed(each, timezone) for each in (tool_calls, usage, turns))
     answers = answers.filter(pl.col("operation") == "turn")

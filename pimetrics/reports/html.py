@@ -156,7 +156,7 @@ caption { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-pa
 th, td { text-align: left; vertical-align: top; padding: .3rem 0 .3rem .9rem; border-top: 1px solid var(--line); }
 thead th { border-top: 0; vertical-align: bottom; white-space: nowrap; }
 th[scope=row] { font-size: inherit; color: var(--ink); min-width: 11rem; max-width: 22rem; overflow-wrap: anywhere; }
-td { max-width: 22rem; overflow-wrap: anywhere; }
+td:not(.number) { min-width: 9rem; max-width: 22rem; overflow-wrap: anywhere; }
 tr > :first-child { padding-left: 0; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 tr > .number:first-child { text-align: left; }
@@ -164,14 +164,15 @@ td.dim, th.dim { color: var(--dim); }
 .warn { color: var(--warn); }
 tfoot th, tfoot td { font-weight: 600; border-top: 2px solid var(--line); }
 .kept tr > :last-child {
-  position: sticky; right: 0; background: var(--sheet); box-shadow: -.5rem 0 .5rem -.1rem var(--sheet);
+  position: sticky; right: 0; padding-left: 1.8rem;
+  background: linear-gradient(to right, transparent, var(--sheet) 1.6rem);
 }
 @media (max-width: 40rem) {
   body { padding: 1rem .75rem 2rem; }
   .facts { grid-template-columns: 1fr; gap: 0; }
   .facts dd { margin-bottom: .5rem; }
   section { padding: .9rem .8rem; }
-  th[scope=row] { min-width: 7rem; max-width: 10rem; }
+  th[scope=row], td:not(.number) { min-width: 7rem; max-width: 10rem; }
 }
 @media print {
   :root { color-scheme: light; --ground: #fff; --sheet: #fff; --ink: #1d1f23; --dim: #5f636b; --line: #d5d3cd; }
@@ -188,7 +189,7 @@ tfoot th, tfoot td { font-weight: 600; border-top: 2px solid var(--line); }
   table { font-size: 7pt; }
   thead th { white-space: normal; font-size: inherit; }
   th, td { padding: .15rem 0 .15rem .5rem; }
-  th[scope=row] { min-width: 6rem; max-width: 12rem; }
-  .kept tr > :last-child { position: static; box-shadow: none; }
+  th[scope=row], td:not(.number) { min-width: 5rem; max-width: 12rem; }
+  .kept tr > :last-child { position: static; padding-left: .5rem; background: none; }
 }
 """.strip()

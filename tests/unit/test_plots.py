@@ -324,7 +324,7 @@ def test_charts_stand_together() -> None:
     charts = [CHARTS[name](example("weeks"), theme="dark") for name in ("cost_by_day", "retry_waste", "dearest_turns")]
     both = plots.together(*charts, columns=2)
     assert spec(both)["background"] == DARK.ground
-    assert plots.svg(both).count("Most expensive turns") >= 1
+    assert plots.svg(both).count("What the most expensive turns are made of") >= 1
     assert spec(charts[0])["config"]  # the originals are as they were
 
 
