@@ -59,6 +59,17 @@ class Fact:
         return max(trees, key=lambda part: (len(part.parents), part.source)).is_active(self.entry_id)
 
 
+def row(table: str, key: Key, fact: Fact) -> dict[str, Any]:
+    """Return a fact as column values, `row_id` and times (epoch ms) included."""
+    found = dict(fact.values)
+    found["row_id"] = keys.row_id(table, key)
+    found["session_id"] = fact.owner.session_id
+    found["source"] = fact.source
+    if table == "usage":
+        found["on_active_branch"] = fact.on_active_branch
+    return found
+
+
 class Store(Protocol):
     """Where facts are kept. What `add` changes on a fact after `get` or `put` is told with `touch`."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pimetrics import keys
 from pimetrics.keys import Key
-from pimetrics.ledger.facts import Fact, Facts
+from pimetrics.ledger.facts import Fact, Facts, row
 from pimetrics.ledger.totals import Labels, Totals
 from pimetrics.marks import Mark
 from pimetrics.rows import COLUMNS, Row
@@ -122,14 +122,7 @@ class MemoryLedger:
 
     def rows(self, table: str) -> Iterator[dict[str, Any]]:
         """Yield the visible rows of a table as column values, `row_id` and times (epoch ms) included."""
-        for key, fact in self.facts(table):
-            row = dict(fact.values)
-            row["row_id"] = keys.row_id(table, key)
-            row["session_id"] = fact.owner.session_id
-            row["source"] = fact.source
-            if table == "usage":
-                row["on_active_branch"] = fact.on_active_branch
-            yield row
+        return (row(table, key, fact) for key, fact in self.facts(table))
 
     # --- as a store of facts ----------------------------------------------------------------------------------------
 

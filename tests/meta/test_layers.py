@@ -14,7 +14,20 @@ import pimetrics
 
 ROOT = Path(pimetrics.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-VOCABULARY = {"records", "events", "rows", "names", "errors", "keys", "stamping", "places", "marks", "snapshots", "delivery"}
+VOCABULARY = {
+    "records",
+    "events",
+    "rows",
+    "names",
+    "errors",
+    "keys",
+    "stamping",
+    "places",
+    "marks",
+    "snapshots",
+    "delivery",
+    "look",
+}
 STAGES = {"framing", "decoding", "reducing", "ledger", "sources", "sinks", "web"}
 
 
@@ -70,6 +83,12 @@ def test_reports_stand_on_the_ledger(path: Path) -> None:
     assert ours(path) <= VOCABULARY | {"reports", "ledger", "pipeline", "examination", "decoding", "__version__"}
 
 
+@pytest.mark.parametrize("path", [p for p in FILES if home(p) == "plots"], ids=lambda p: p.name)
+def test_plots_draw_tables(path: Path) -> None:
+    """Charts know tables by their columns: no stage and no command; their numbers are worded as those of reports."""
+    assert ours(path) <= VOCABULARY | {"plots", "reports", "ledger"}
+
+
 @pytest.mark.parametrize("path", [p for p in FILES if home(p) in STAGES], ids=lambda p: str(p.relative_to(ROOT)))
 def test_stages_are_siblings(path: Path) -> None:
     """A stage imports vocabulary and itself; only the wiring joins stages."""
@@ -106,7 +125,7 @@ def test_wiring_does_not_know_the_commands(path: Path) -> None:
         ("h11", {"web"}),
         ("yaml", {"web"}),
         ("bcrypt", {"web"}),
-        ("polars", {"sinks", "api", "scanning", "commands", "__init__"}),
+        ("polars", {"sinks", "plots", "api", "scanning", "commands", "__init__"}),
         ("prometheus_client", {"sinks", "web", "commands", "exporter"}),
         ("click", {"cli", "commands"}),
         ("rich", {"cli", "commands", "reports", "progress"}),
@@ -114,6 +133,8 @@ def test_wiring_does_not_know_the_commands(path: Path) -> None:
         ("http.client", {"shipping"}),
         ("obstore", {"sinks"}),
         ("ray", {"cluster"}),
+        ("altair", {"plots"}),
+        ("vl_convert", {"plots"}),
     ],
 )
 def test_a_library_has_one_home(library: str, homes: set[str]) -> None:
@@ -129,8 +150,8 @@ def test_the_rules_look_at_something() -> None:
 
 
 def test_polars_is_loaded_lazily_above_sinks() -> None:
-    """The interface and the commands load polars only when a table is asked for."""
-    assert users("polars", top_level=True) <= {"sinks"}
+    """The interface and the commands load polars only when a table or a chart is asked for."""
+    assert users("polars", top_level=True) <= {"sinks", "plots"}
 
 
 @pytest.mark.parametrize("stage", ["framing", "decoding", "reducing"])
