@@ -76,7 +76,7 @@ _ERROR_PATTERNS: Final = tuple(
         "quota": r"quota|billing|insufficient.{0,10}(credit|fund|balance)|\b402\b|credit balance",
         "rate_limited": r"rate.?limit|\b429\b|too many requests",
         "authentication": r"\b401\b|\b403\b|unauthori[sz]ed|forbidden|api.?key|authenticat|permission denied",
-        "content_filter": r"content.?(filter|policy)|safety|moderation|refus",
+        "content_filter": r"content.?(filter|policy)|safety|moderation|(?<!connection )\brefus",  # not ECONNREFUSED
         "timeout": r"time.?out|timed out|\b408\b|\b504\b|deadline",
         "network": r"econn|socket|network|fetch failed|connection|terminated|stream ended|eof|enotfound|epipe|dns"
         r"|other side closed|premature|closed before",
