@@ -39,8 +39,8 @@ t
 # ## The tables
 #
 # `read` gives the same tables with the same columns for whatever it is given, also for nothing. A fact that stands in
-# several files (a recording beside its session file, the beginning that a fork copied) is one row. Absent is null, never
-# 0; times are UTC, durations seconds (`_s`), money USD as pi reported it. The README says what each column holds.
+# several files (a recording beside its session file, the beginning that a fork copied) is one row. Absent is null,
+# never 0; times are UTC, durations seconds (`_s`), money USD as pi reported it. The README says what each column holds.
 
 # %%
 pl.DataFrame(
@@ -51,8 +51,8 @@ pl.DataFrame(
 pl.DataFrame({"column": t.usage.columns, "type": [str(kind) for kind in t.usage.dtypes]})
 
 # %% [markdown]
-# `usage` has a row for each time that tokens were reported: answers (`operation="turn"`), but also compactions, summaries
-# of branches, cache warming, and tools that asked a model themselves.
+# `usage` has a row for each time that tokens were reported: answers (`operation="turn"`), but also compactions,
+# summaries of branches, cache warming, and tools that asked a model themselves.
 
 # %%
 t.usage.select(
@@ -110,7 +110,15 @@ per_session = settled.group_by("session_id").agg(
 (
     t.sessions.join(per_session, on="session_id", how="left")
     .sort("cost_usd", descending=True, nulls_last=True)
-    .select("first_time", "cwd", "name", "requests", "output_tokens", "cost_usd", forked=pl.col("parent_session_id").is_not_null())
+    .select(
+        "first_time",
+        "cwd",
+        "name",
+        "requests",
+        "output_tokens",
+        "cost_usd",
+        forked=pl.col("parent_session_id").is_not_null(),
+    )
     .head(8)
 )
 
@@ -118,9 +126,9 @@ per_session = settled.group_by("session_id").agg(
 # ## Does it agree with pi?
 #
 # pi says what a session cost: type `/session` in it (or send `get_session_stats` in RPC mode). The figures of the
-# example's sessions in `totals.json` are those of a real pi 1.6; a test asks it again. A session as pi sees it holds what
-# its tools reported, and a fork holds what it copied: that part belongs to the session it was copied from, or sums over
-# sessions would count it twice.
+# example's sessions in `totals.json` are those of a real pi 1.6; a test asks it again. A session as pi sees it holds
+# what its tools reported, and a fork holds what it copied: that part belongs to the session it was copied from, or sums
+# over sessions would count it twice.
 
 # %%
 kinds = ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"]

@@ -47,6 +47,13 @@ def share(part: float) -> str:
     return f"${part:,.2f}, {part / total:.1%} of ${total:,.2f}" if total else "$0, nothing had a cost"
 
 
+def titled(chart: alt.Chart, rows: pl.DataFrame, title: str, subtitle: str) -> alt.Chart:
+    """Dress a chart as those of `pimetrics.plots` are; without rows it says so."""
+    if rows.is_empty():
+        return plots.marks.nothing(title, "nothing of that kind here", THEME)
+    return plots.theme.dressed(chart, THEME, title, subtitle)
+
+
 # %% [markdown]
 # ## What a prompt costs
 #
@@ -58,7 +65,7 @@ plots.cost_per_prompt(t.usage, theme=THEME)
 
 # %%
 by_prompt = spent.group_by("prompt_id").agg(
-    pl.sum("cost_usd"), requests=pl.col("operation").eq("turn").sum(), model=pl.col("model").mode().first()
+    pl.sum("cost_usd"), requests=pl.col("operation").eq("turn").sum(), model=pl.col("model").mode().sort().first()
 )
 (
     t.prompts.join(by_prompt, left_on="row_id", right_on="prompt_id")
@@ -79,9 +86,10 @@ plots.dearest_turns(t.usage, theme=THEME)
 
 # %% [markdown]
 # What a turn costs does not end with it: what its tools give back stays in the context, and every later request of the
-# session pays for carrying it. `growth_tokens` is how much larger the context of the next request was, `carried_usd` what
-# carrying that cost until the next compaction or the end of the session, at the price that the model charges for tokens
-# read from its cache (for all of its input where it has none). `tools_usd` is what sub-agents of the turn reported.
+# session pays for carrying it. `growth_tokens` is how much larger the context of the next request was, `carried_usd`
+# what carrying that cost until the next compaction or the end of the session, at the price that the model charges for
+# tokens read from its cache (for all of its input where it has none). `tools_usd` is what sub-agents of the turn
+# reported.
 
 # %%
 read_price = answers.group_by("model").agg(
@@ -103,7 +111,8 @@ path = (
     .with_columns(carried_usd=pl.col("growth_tokens").clip(0) * pl.col("later_requests") * pl.col("price"))
 )
 called = t.tool_calls.group_by("turn_id").agg(
-    tools=pl.col("tool").value_counts(sort=True).struct.field("tool").str.join(", "), result_bytes=pl.sum("result_bytes")
+    tools=pl.col("tool").unique().sort().str.join(", "),
+    result_bytes=pl.sum("result_bytes"),
 )
 asked = spent.filter(operation="tool").group_by("turn_id").agg(tools_usd=pl.sum("cost_usd"))
 turns = (
@@ -113,15 +122,23 @@ turns = (
     .unique(["session_id", "time"])
 )
 caused = path.join(turns, on=["session_id", "time"], how="left").select(
-    pl.col("time").dt.truncate("1s"), "model", "cost_usd", "tools", "result_bytes", "growth_tokens", "later_requests", "carried_usd", "tools_usd"
+    pl.col("time").dt.truncate("1s"),
+    "model",
+    "cost_usd",
+    "tools",
+    "result_bytes",
+    "growth_tokens",
+    "later_requests",
+    "carried_usd",
+    "tools_usd",
 )
 caused.sort("carried_usd", descending=True, nulls_last=True).head(8)
 
 # %% [markdown]
 # ## What the cache saves
 #
-# The hit rate is the share of the context that was read from the cache. `saved_usd` compares what was paid with the same
-# tokens at the price of plain input: reads are cheaper, writes (where a provider charges for them) dearer.
+# The hit rate is the share of the context that was read from the cache. `saved_usd` compares what was paid with the
+# same tokens at the price of plain input: reads are cheaper, writes (where a provider charges for them) dearer.
 
 # %%
 plots.cache_hit_rate(t.usage, models=models, theme=THEME)
@@ -139,13 +156,13 @@ cache = (
     )
     .with_columns(saved_usd=pl.col("without_cache_usd") - pl.col("paid_usd"))
     .filter(pl.col("saved_usd").is_not_nan())
-    .sort("saved_usd", descending=True)
+    .sort(["saved_usd", "model"], descending=[True, False])
 )
 cache
 
 # %% [markdown]
-# A cache goes cold while nobody asks. What that costs: requests that follow another one of their session, carry more than
-# 10,000 tokens, and found less than half of them in a cache.
+# A cache goes cold while nobody asks. What that costs: requests that follow another one of their session, carry more
+# than 10,000 tokens, and found less than half of them in a cache.
 
 # %%
 idle = (
@@ -168,22 +185,22 @@ by_pause = (
 )
 look = plots.theme.theme(THEME)
 cold_usd = idle.filter("cold")["cost_usd"].sum()
-plots.theme.dressed(
+chart = (
     alt.Chart(alt.Data(values=by_pause.to_dicts()))
     .mark_bar()
     .encode(
-        x=alt.X("requests:Q", stack="normalize", title="share of requests (%)", axis=alt.Axis(format=".0%", tickCount=5)),
+        x=alt.X(
+            "requests:Q", stack="normalize", title="share of requests (%)", axis=alt.Axis(format=".0%", tickCount=5)
+        ),
         y=alt.Y("pause:N", sort=pauses, title="pause before the request"),
         color=alt.Color(
             "cache:N", title=None, scale=alt.Scale(domain=["warm", "cold"], range=[look.palette[4], look.palette[5]])
         ),
         order=alt.Order("cold:N"),
     )
-    .properties(width=600, height=130),
-    THEME,
-    "How long a pause keeps the cache warm",
-    f"requests with a cold cache cost ${cold_usd:,.2f}",
+    .properties(width=600, height=130)
 )
+titled(chart, by_pause, "How long a pause keeps the cache warm", f"requests with a cold cache cost ${cold_usd:,.2f}")
 
 # %% [markdown]
 # ## Detours
@@ -204,8 +221,8 @@ print(f"abandoned branches: {share(abandoned['cost_usd'].sum())}")
 )
 
 # %% [markdown]
-# Work beside the answers: compactions, summaries of branches, cache warming, and what tools reported of their own (which
-# may stand again in the session of a sub-agent, so it is in no headline).
+# Work beside the answers: compactions, summaries of branches, cache warming, and what tools reported of their own
+# (which may stand again in the session of a sub-agent, so it is in no headline).
 
 # %%
 plots.cost_by(t.usage, "operation", theme=THEME)
@@ -242,9 +259,9 @@ if PATH == "example":
 # %% [markdown]
 # ## What to do about it
 #
-# - A few prompts make most of the bill? Look at what they carried: `carried_usd` names the turns whose results were kept
-#   longest. Let pi read parts of files, and start a new session for a new task.
-# - Cold caches after pauses: send the next prompt before the provider's cache ends (five minutes, mostly), turn on cache
-#   warming, or compact before a break.
+# - A few prompts make most of the bill? Look at what they carried: `carried_usd` names the turns whose results were
+#   kept longest. Let pi read parts of files, and start a new session for a new task.
+# - Cold caches after pauses: send the next prompt before the provider's cache ends (five minutes, mostly), turn on
+#   cache warming, or compact before a break.
 # - A cheap model for compactions and sub-agents saves where they are a visible part.
 # - Many abandoned branches: ask smaller questions first; going back is cheap early and expensive late.

@@ -34,6 +34,14 @@ look = plots.theme.theme(THEME)
 answers = t.usage.filter("settled", operation="turn")
 MEASURED = ["reported", "arrival"]
 
+
+def titled(chart: alt.Chart, rows: pl.DataFrame, title: str, subtitle: str) -> alt.Chart:
+    """Dress a chart as those of `pimetrics.plots` are; without rows it says so."""
+    if rows.is_empty():
+        return plots.marks.nothing(title, "nothing of that kind here", THEME)
+    return plots.theme.dressed(chart, THEME, title, subtitle)
+
+
 # %% [markdown]
 # ## Where the times come from
 #
@@ -50,7 +58,9 @@ MEASURED = ["reported", "arrival"]
 # %%
 quantiles = [pl.col("duration_s").quantile(q, "linear").alias(f"p{int(100 * q)}_s") for q in (0.5, 0.95, 0.99)]
 pl.concat(
-    frame.group_by("duration_source").agg(pl.len().alias("rows"), *quantiles).select(pl.lit(name).alias("table"), pl.all())
+    frame.group_by("duration_source")
+    .agg(pl.len().alias("rows"), *quantiles)
+    .select(pl.lit(name).alias("table"), pl.all())
     for name, frame in (("requests", answers), ("tool calls", t.tool_calls))
 ).sort("table", "duration_source", nulls_last=True)
 
@@ -63,9 +73,9 @@ by_source = (
     .group_by("tool", "duration_source")
     .agg(pl.len().alias("calls"), pl.median("duration_s").alias("median_s"))
     .filter(pl.col("calls") >= 3)
-    .sort("median_s")
+    .sort("median_s", "tool", "duration_source")
 )
-plots.theme.dressed(
+chart = (
     alt.Chart(alt.Data(values=by_source.to_dicts()))
     .mark_point(filled=True, size=90, opacity=1)
     .encode(
@@ -83,11 +93,9 @@ plots.theme.dressed(
         ),
         shape=alt.Shape("duration_source:N", title=None, scale=alt.Scale(domain=[*MEASURED, "entry"])),
     )
-    .properties(width=600, height=26 * max(by_source["tool"].n_unique(), 1)),
-    THEME,
-    "What each source says of the same tools",
-    "entry times also hold what ran beside",
+    .properties(width=600, height=26 * by_source["tool"].n_unique())
 )
+titled(chart, by_source, "What each source says of the same tools", "entry times also hold what ran beside")
 
 # %% [markdown]
 # ## Requests
@@ -108,22 +116,27 @@ by_hour = (
     .group_by("hour", "model")
     .agg(pl.median("time_to_first_token_s").alias("median_s"), pl.len().alias("requests"))
     .filter(pl.col("requests") >= 3)
-    .sort("hour")
+    .sort("hour", "model")
 )
-busiest = by_hour.group_by("model").agg(pl.sum("requests")).sort("requests", descending=True)["model"].head(3).to_list()
-plots.theme.dressed(
-    alt.Chart(alt.Data(values=by_hour.filter(pl.col("model").is_in(busiest)).to_dicts()))
+busiest = (
+    by_hour.group_by("model")
+    .agg(pl.sum("requests"))
+    .sort(["requests", "model"], descending=[True, False])["model"]
+    .head(3)
+    .to_list()
+)
+by_hour = by_hour.filter(pl.col("model").is_in(busiest))
+chart = (
+    alt.Chart(alt.Data(values=by_hour.to_dicts()))
     .mark_line(point=True)
     .encode(
         x=alt.X("hour:Q", title="hour of the day (UTC)", scale=alt.Scale(domain=[0, 23]), axis=alt.Axis(tickCount=12)),
         y=alt.Y("median_s:Q", title="median time to first token (seconds)"),
         color=alt.Color("model:N", title=None, scale=alt.Scale(domain=busiest, range=list(look.palette[:3]))),
     )
-    .properties(width=600, height=200),
-    THEME,
-    "Time to the first token by hour",
-    "from stamped recordings; hours with three requests or more",
+    .properties(width=600, height=200)
 )
+titled(chart, by_hour, "Time to the first token by hour", "from stamped recordings; hours with three requests or more")
 
 # %% [markdown]
 # ## Tools
@@ -171,12 +184,14 @@ measured.group_by("model").agg(
     hours=pl.sum("duration_s") / 3600,
     model_share=pl.sum("request_s") / pl.sum("duration_s"),
     tools_share=pl.sum("tools_s") / pl.sum("duration_s"),
-).sort("hours", descending=True)
+).sort(["hours", "model"], descending=[True, False])
 
 # %%
 assert set(answers["duration_source"].drop_nulls()) <= {*MEASURED, "entry"}
 assert answers["duration_s"].drop_nulls().ge(0).all()
-assert answers.filter(pl.col("time_to_first_token_s") > pl.col("duration_s") + 0.1, duration_source="arrival").is_empty()
+assert answers.filter(
+    pl.col("time_to_first_token_s") > pl.col("duration_s") + 0.1, duration_source="arrival"
+).is_empty()
 if PATH == "example":
     assert set(answers["duration_source"].drop_nulls()) == {*MEASURED, "entry"}
     medians = by_source.filter(tool="read").select("duration_source", "median_s").rows()
@@ -185,15 +200,18 @@ if PATH == "example":
     assert first.height > 300
     afternoon = pl.col("time").dt.hour().is_between(13, 16)
     ember = first.filter(model="ember-1")
-    assert ember.filter(afternoon)["time_to_first_token_s"].median() > ember.filter(~afternoon)["time_to_first_token_s"].median()
+    assert (
+        ember.filter(afternoon)["time_to_first_token_s"].median()
+        > ember.filter(~afternoon)["time_to_first_token_s"].median()
+    )
     assert best["tools"].item() >= 4
 
 # %% [markdown]
 # ## What to do about it
 #
-# - Tools take most of the time? The slowest by p95 is where to begin: let pi run the one test instead of all of them, and
-#   give long commands a time limit.
-# - A long time to the first token with a large context is mostly a cold cache; see
-#   [Where the money goes](02-where-the-money-goes.ipynb).
+# - Tools take most of the time? The slowest by p95 is where to begin: let pi run the one test instead of all of them,
+#   and give long commands a time limit.
+# - A long time to the first token with a large context is mostly a cold cache; see [Where the money
+#   goes](02-where-the-money-goes.ipynb).
 # - A model that gives out few tokens a second is slow for long answers only; for short turns the first token decides.
 # - Only `entry` times? Record your runs (`pimetrics record -- pi ...`), or run pi 1.1 or newer.

@@ -37,6 +37,14 @@ look = plots.theme.theme(THEME)
 answers = t.usage.filter("settled", operation="turn")
 failed = answers.filter(stop_reason="error")
 
+
+def titled(chart: alt.Chart, rows: pl.DataFrame, title: str, subtitle: str) -> alt.Chart:
+    """Dress a chart as those of `pimetrics.plots` are; without rows it says so."""
+    if rows.is_empty():
+        return plots.marks.nothing(title, "nothing of that kind here", THEME)
+    return plots.theme.dressed(chart, THEME, title, subtitle)
+
+
 # %% [markdown]
 # ## How answers end
 #
@@ -56,7 +64,7 @@ answers.group_by("provider", "model").agg(
     error_rate=pl.col("stop_reason").eq("error").mean(),
     aborted=pl.col("stop_reason").eq("aborted").sum(),
     cost_of_failed_usd=pl.col("cost_usd").filter(pl.col("stop_reason").is_in(["error", "aborted"])).sum(),
-).sort("error_rate", descending=True)
+).sort(["error_rate", "model"], descending=[True, False])
 
 # %% [markdown]
 # Errors rarely come alone: a day that stands out is an incident at a provider, not a fault of yours.
@@ -69,20 +77,25 @@ by_day = (
     .agg(errors=pl.len())
     .sort("day", "error_type")
 )
-kinds = by_day.group_by("error_type").agg(pl.sum("errors")).sort("errors", descending=True)["error_type"].to_list()[:6]
-plots.theme.dressed(
+kinds = (
+    by_day.group_by("error_type")
+    .agg(pl.sum("errors"))
+    .sort(["errors", "error_type"], descending=[True, False])["error_type"]
+    .to_list()[:6]
+)
+chart = (
     alt.Chart(alt.Data(values=by_day.filter(pl.col("error_type").is_in(kinds)).to_dicts()))
     .mark_bar()
     .encode(
         x=alt.X("utcyearmonthdate(day):T", title="day (UTC)", axis=alt.Axis(format="%b %-d", tickCount=8)),
         y=alt.Y("errors:Q", title="failed answers"),
-        color=alt.Color("error_type:N", title=None, scale=alt.Scale(domain=kinds, range=list(look.palette[: len(kinds)]))),
+        color=alt.Color(
+            "error_type:N", title=None, scale=alt.Scale(domain=kinds, range=list(look.palette[: len(kinds)]))
+        ),
     )
-    .properties(width=600, height=180),
-    THEME,
-    "Failed answers by day",
-    f"{failed.height:,} of {answers.height:,} answers failed",
+    .properties(width=600, height=180)
 )
+titled(chart, by_day, "Failed answers by day", f"{failed.height:,} of {answers.height:,} answers failed")
 
 # %% [markdown]
 # ## Trying again
@@ -103,7 +116,7 @@ series.group_by("outcome").agg(
     series=pl.len(),
     attempts=pl.sum("attempt"),
     last_wait_s=pl.col("delay_s").median(),
-).sort("series", descending=True)
+).sort(["series", "outcome"], descending=[True, False])
 
 # %% [markdown]
 # ## Runs and tools
@@ -124,15 +137,15 @@ by_tool = (
         unfinished=pl.col("outcome").eq("unfinished").sum(),
         error_rate=pl.col("outcome").eq("error").mean(),
     )
-    .sort("error_rate", descending=True)
+    .sort(["error_rate", "tool"], descending=[True, False])
 )
 by_tool
 
 # %% [markdown]
 # ## What was stopped, and what was cut off
 #
-# Prompts with a stopped answer, and what had been spent on them until then. An answer that was cut off by a killed pi is
-# *unfinished*: what it had reported stands apart and is in no total.
+# Prompts with a stopped answer, and what had been spent on them until then. An answer that was cut off by a killed pi
+# is *unfinished*: what it had reported stands apart and is in no total.
 
 # %%
 prompts = t.usage.group_by("prompt_id").agg(
@@ -145,7 +158,11 @@ pl.DataFrame(
     [
         ("prompts", prompts.height, prompts["cost_usd"].sum()),
         ("with an answer that was stopped", prompts["stopped"].sum(), prompts.filter("stopped")["cost_usd"].sum()),
-        ("with an answer that was cut off (its own report)", (prompts["cut_off"] > 0).sum(), prompts["unfinished_usd"].sum()),
+        (
+            "with an answer that was cut off (its own report)",
+            (prompts["cut_off"] > 0).sum(),
+            prompts["unfinished_usd"].sum(),
+        ),
         ("answers thrown away by retries", turn_retries.height, turn_retries["discarded_cost_usd"].sum()),
     ],
     schema={"what": pl.String, "number": pl.Int64, "cost_usd": pl.Float64},
@@ -173,8 +190,8 @@ if PATH == "example":
 #
 # - Errors on one day and of one class: the provider's incident. Another model for the day is the remedy.
 # - `rate_limited` often: fewer sessions at once, or a higher limit at the provider.
-# - `exhausted` series: raise the number of attempts in pi's `retry` settings where later attempts still succeed; the second
-#   chart shows whether they do.
+# - `exhausted` series: raise the number of attempts in pi's `retry` settings where later attempts still succeed; the
+#   second chart shows whether they do.
 # - `context_overflow`: let pi compact earlier (see [Context](05-context.ipynb)).
 # - A tool with a high error rate costs a turn each time: `edit` mostly fails on texts that have changed since they were
 #   read, `bash` on commands that are not there. A line in `AGENTS.md` helps.

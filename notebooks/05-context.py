@@ -44,6 +44,7 @@ requests = (
     )
     .filter(pl.col("context_tokens") > 0)
     .drop_nulls(["session_id", "time"])
+    .select("session_id", "time", "model", "context_tokens", "fresh_tokens", "cache_read_tokens", "output_tokens")
     .sort("time")
     .with_columns(
         number=pl.int_range(1, pl.len() + 1).over("session_id"),
@@ -51,6 +52,14 @@ requests = (
     )
 )
 done = t.compactions.filter(outcome="ok")
+
+
+def titled(chart: alt.Chart, rows: pl.DataFrame, title: str, subtitle: str) -> alt.Chart:
+    """Dress a chart as those of `pimetrics.plots` are; without rows it says so."""
+    if rows.is_empty():
+        return plots.marks.nothing(title, "nothing of that kind here", THEME)
+    return plots.theme.dressed(chart, THEME, title, subtitle)
+
 
 # %% [markdown]
 # ## How the context grows
@@ -60,19 +69,18 @@ done = t.compactions.filter(outcome="ok")
 # %%
 longest = requests.group_by("session_id").agg(requests=pl.len()).sort("requests", "session_id").tail(40)
 lines = requests.filter(pl.col("session_id").is_in(longest["session_id"].implode()))
-plots.theme.dressed(
+chart = (
     alt.Chart(alt.Data(values=lines.select("session_id", "number", "context_tokens").to_dicts()))
     .mark_line(strokeWidth=1.3, opacity=0.6, color=look.palette[0])
     .encode(
         x=alt.X("number:Q", title="request of the session"),
-        y=alt.Y("context_tokens:Q", title="tokens in the context", axis=alt.Axis(format="~s")),
+        y=alt.Y("context_tokens:Q", title="tokens in the context", axis=alt.Axis(labelExpr=plots.theme.COMPACT)),
         detail="session_id:N",
     )
-    .properties(width=600, height=220),
-    THEME,
-    "Context of the longest sessions",
-    f"{longest.height} sessions of {requests['session_id'].n_unique()}",
+    .properties(width=600, height=220)
 )
+sessions = requests["session_id"].n_unique()
+titled(chart, lines, "Context of the longest sessions", f"{longest.height} sessions of {sessions}")
 
 # %% [markdown]
 # The session with the most compactions, request by request:
@@ -84,7 +92,9 @@ plots.context_growth(t.usage, t.compactions, session_id=cut_most.last() if cut_m
 
 # %%
 per_session = requests.group_by("session_id").agg(
-    requests=pl.len(), most_tokens=pl.max("context_tokens"), growth=pl.col("growth_tokens").filter(pl.col("growth_tokens") > 0).median()
+    requests=pl.len(),
+    most_tokens=pl.max("context_tokens"),
+    growth=pl.col("growth_tokens").filter(pl.col("growth_tokens") > 0).median(),
 )
 per_session.select(
     sessions=pl.len(),
@@ -103,8 +113,8 @@ per_session.select(
 plots.context_share(t.messages, t.tool_calls, theme=THEME)
 
 # %% [markdown]
-# And in tokens: how much larger the next request was, after a turn that called one tool only. (Turns that called several
-# cannot be told apart.)
+# And in tokens: how much larger the next request was, after a turn that called one tool only. (Turns that called
+# several cannot be told apart.)
 
 # %%
 one_call = t.tool_calls.group_by("turn_id").agg(pl.len().alias("calls"), pl.first("tool"), pl.sum("result_bytes"))
@@ -123,15 +133,15 @@ by_tool = (
         growth_p95=pl.col("by_results").quantile(0.95, "linear"),
         growth_sum=pl.sum("by_results"),
     )
-    .sort("growth_sum", descending=True)
+    .sort(["growth_sum", "tool"], descending=[True, False])
 )
 by_tool
 
 # %% [markdown]
 # ## Compactions
 #
-# `reason` is known from streams and recordings: `threshold` (the context came near the window), `overflow` (the provider
-# refused it) or `manual`. Session files tell of every compaction that went well, but not why.
+# `reason` is known from streams and recordings: `threshold` (the context came near the window), `overflow` (the
+# provider refused it) or `manual`. Session files tell of every compaction that went well, but not why.
 
 # %%
 done.with_columns(pl.col("reason").fill_null("not known")).group_by("reason").agg(
@@ -140,7 +150,7 @@ done.with_columns(pl.col("reason").fill_null("not known")).group_by("reason").ag
     after_median=pl.median("tokens_after"),
     cost_usd=pl.sum("cost_usd"),
     seconds_median=pl.median("duration_s"),
-).sort("compactions", descending=True)
+).sort(["compactions", "reason"], descending=[True, False])
 
 # %%
 plots.compaction_savings(t.compactions, theme=THEME)
@@ -162,33 +172,42 @@ around = (
         .then(pl.int_range(pl.len()).over("compaction", "after"))
         .otherwise(pl.int_range(pl.len()).over("compaction", "after") - pl.len().over("compaction", "after"))
     )
-    .filter(pl.col("step").is_between(-4, 4))
-    .with_columns(request=pl.when("after").then(pl.format("+{}", pl.col("step") + 1)).otherwise(pl.col("step").cast(pl.String)))
+    .filter(pl.col("step").is_between(-4, 3))
+    .with_columns(
+        request=pl.when("after").then(pl.format("+{}", pl.col("step") + 1)).otherwise(pl.col("step").cast(pl.String))
+    )
 )
 steps = ["-4", "-3", "-2", "-1", "+1", "+2", "+3", "+4"]
-middle = around.group_by("request").agg(fresh=pl.median("fresh_tokens"), cached=pl.median("cache_read_tokens"), requests=pl.len())
+middle = around.group_by("request").agg(
+    fresh=pl.median("fresh_tokens"), cached=pl.median("cache_read_tokens"), requests=pl.len()
+)
 parts = middle.unpivot(on=["cached", "fresh"], index="request", variable_name="part", value_name="tokens")
-plots.theme.dressed(
+chart = (
     alt.Chart(alt.Data(values=parts.to_dicts()))
     .mark_bar()
     .encode(
-        x=alt.X("request:N", sort=steps, title="request before (-) and after (+) the compaction", axis=alt.Axis(labelAngle=0)),
-        y=alt.Y("tokens:Q", title="median tokens sent", axis=alt.Axis(format="~s")),
+        x=alt.X(
+            "request:N",
+            sort=steps,
+            title="request before (-) and after (+) the compaction",
+            axis=alt.Axis(labelAngle=0),
+        ),
+        y=alt.Y("tokens:Q", title="median tokens sent", axis=alt.Axis(labelExpr=plots.theme.COMPACT)),
         color=alt.Color(
             "part:N",
             title=None,
             scale=alt.Scale(domain=["cached", "fresh"], range=[look.palette[4], look.palette[1]]),
         ),
     )
-    .properties(width=600, height=200),
-    THEME,
-    "Requests around a compaction",
-    f"{around['compaction'].n_unique()} compactions; fresh: what no cache held, paid in full",
+    .properties(width=600, height=200)
 )
+cuts = around["compaction"].n_unique()
+titled(chart, parts, "Requests around a compaction", f"{cuts} compactions; fresh: what no cache held, paid in full")
 
 # %% [markdown]
 # Was it worth it? A compaction costs its summary and the rewriting of the cache, and saves carrying what it took out
-# through every request that follows until the session ends. `carried_tokens` counts those.
+# through every request that follows until the session ends. `carried_tokens` counts those; `rewritten_tokens` is what
+# the first request after it sent that no cache held (null where the model has no cache).
 
 # %%
 first = around.filter(request="+1").select("compaction", rewritten_tokens="fresh_tokens")
@@ -204,7 +223,16 @@ worth = (
     .join(following, left_on="row_id", right_on="compaction", how="left")
     .with_columns(removed_tokens=pl.col("tokens_before") - pl.col("tokens_after"))
     .with_columns(carried_tokens=pl.col("removed_tokens") * pl.col("later_requests"))
-    .select("time", "reason", "tokens_before", "tokens_after", "rewritten_tokens", "later_requests", "carried_tokens", "cost_usd")
+    .select(
+        "time",
+        "reason",
+        "tokens_before",
+        "tokens_after",
+        "rewritten_tokens",
+        "later_requests",
+        "carried_tokens",
+        "cost_usd",
+    )
     .sort("carried_tokens", descending=True, nulls_last=True)
 )
 worth.with_columns(pl.col("time").dt.truncate("1s")).head(8)
@@ -225,8 +253,11 @@ if PATH == "example":
 # %% [markdown]
 # ## What to do about it
 #
-# - One tool fills the context? Let it return less: parts of files, the last lines of a test run, one page instead of a site.
-# - Sessions that come near the window again and again: split the task, or start a new session with a summary of your own.
+# - One tool fills the context? Let it return less: parts of files, the last lines of a test run, one page instead of a
+#   site.
+# - Sessions that come near the window again and again: split the task, or start a new session with a summary of your
+#   own.
 # - Compactions with few `later_requests` saved nothing: compact (or start anew) before a new task, not at its end.
-# - `overflow` means that pi noticed too late: raise `compaction.reserveTokens` in its settings, so that `threshold` comes first.
+# - `overflow` means that pi noticed too late: raise `compaction.reserveTokens` in its settings, so that `threshold`
+#   comes first.
 # - After a compaction the cache is rewritten once. Compacting often costs more than a context that is a little larger.
