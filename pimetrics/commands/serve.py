@@ -132,11 +132,17 @@ def command(
         progress=_progress(exporter) if sys.stderr.isatty() else lambda _files, _bytes: None,
     )
     listener = listen(address)
+    signal.signal(signal.SIGTERM, _end_now)  # until the server takes over there is nothing to commit
     gc.set_threshold(100_000, 20, 50)  # rows hold no cycles, and a look at all of them costs up to half the time
     daemon.begin()
     waker.watch([name for name in followed if not os.path.isfile(name)], daemon.hint)
     stop = threading.Event()
-    server = _Server(uvicorn_config(exporter))
+
+    def end() -> None:
+        stop.set()
+        waker.close()
+
+    server = _Server(uvicorn_config(exporter), end)
     reader = threading.Thread(target=_read, args=(daemon, waker, stop, server), daemon=True, name="reader")
     reader.start()
     if pipe is not None:
@@ -144,8 +150,6 @@ def command(
     host, port = listener.getsockname()[:2]
     print(f"pimetrics: serving http://{f'[{host}]' if ':' in host else host}:{port}/metrics", file=sys.stderr)
     server.run(sockets=[listener])
-    stop.set()
-    waker.close()
     reader.join()
     gc.freeze()  # the end need not look at every row again
     if server.failed is not None:
@@ -177,9 +181,22 @@ def uvicorn_config(exporter: Exporter) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """Ends on a signal and returns, so that what was read is committed; uvicorn's own would die of it."""
+    """Ends on a signal and returns, so that what was read is committed; uvicorn's own would die of it.
+
+    Args:
+        config: What it serves.
+        ending: Called when the end begins, so that the reader commits while scrapes are still answered.
+    """
 
     failed: BaseException | None = None
+
+    def __init__(self, config: uvicorn.Config, ending: Callable[[], None] = lambda: None) -> None:
+        super().__init__(config)
+        self._ending = ending
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._ending()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -192,7 +209,12 @@ class _Server(uvicorn.Server):
         finally:
             for each, handler in before.items():
                 # A second signal must not cut the last commit short.
-                signal.signal(each, signal.SIG_IGN if handler is signal.SIG_DFL else handler)
+                ends_at_once = handler in {signal.SIG_DFL, signal.default_int_handler, _end_now}
+                signal.signal(each, signal.SIG_IGN if ends_at_once else handler)
+
+
+def _end_now(_signal: int, _frame: FrameType | None) -> None:
+    sys.exit(0)
 
 
 def listen(address: str) -> socket.socket:
