@@ -203,14 +203,13 @@ class _Server(uvicorn.Server):
         def end(_signal: int, _frame: FrameType | None) -> None:
             self.should_exit = True
 
-        before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, end)
         try:
             yield
         finally:
-            for each, handler in before.items():
-                # A second signal must not cut the last commit short.
-                ends_at_once = handler in {signal.SIG_DFL, signal.default_int_handler, _end_now}
-                signal.signal(each, signal.SIG_IGN if ends_at_once else handler)
+            for each in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(each, signal.SIG_IGN)  # a second one must not cut the last commit short
 
 
 def _end_now(_signal: int, _frame: FrameType | None) -> None:
