@@ -18,7 +18,7 @@ from types import FrameType
 
 import click
 import uvicorn
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import ProcessCollector
 
 from pimetrics.commands.lengths import Seconds
 from pimetrics.commands.stdin import refuse_terminal
@@ -32,8 +32,8 @@ from pimetrics.names import printable
 from pimetrics.notices import LOGGER, set_up
 from pimetrics.places import recordings_dir, sessions_dir, state_file
 from pimetrics.sinks.births import HOLD_SECONDS
+from pimetrics.sinks.exposition import Exposition
 from pimetrics.sinks.live import IDLE_SECONDS
-from pimetrics.sinks.metrics import PiCollector
 from pimetrics.sinks.recording import is_over
 from pimetrics.sources.paths import find_files
 from pimetrics.sources.stdin import PipeBuffer, read_pipe
@@ -163,13 +163,12 @@ def run(exporter: Exporter, listener: socket.socket) -> None:
 
 def uvicorn_config(exporter: Exporter) -> uvicorn.Config:
     """Build the HTTP side of an exporter."""
-    people, scrapers = CollectorRegistry(auto_describe=False), CollectorRegistry(auto_describe=False)
-    people.register(PiCollector(exporter.snapshot))
-    scrapers.register(PiCollector(lambda: exporter.snapshot(scraper=True)))
-    for registry in (people, scrapers):
-        ProcessCollector(registry=registry)
+    process = ProcessCollector(registry=None)
     app = make_app(
-        people, ready=lambda: exporter.ready, for_scrapers=scrapers, page=lambda: render(exporter.snapshot())
+        Exposition(exporter.snapshot, process),
+        ready=lambda: exporter.ready,
+        for_scrapers=Exposition(lambda: exporter.snapshot(scraper=True), process),
+        page=lambda: render(exporter.snapshot()),
     )
     return uvicorn.Config(
         app,
