@@ -34,6 +34,7 @@ class Served:
             [sys.executable, "-m", "pimetrics", "serve", *map(str, arguments), "--web.listen-address", "127.0.0.1:0"],
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
+            bufsize=0,  # or a second line would wait in a buffer that `select` does not see
             **options,  # type: ignore[call-overload]
         )
         self.said = b""

@@ -14,12 +14,10 @@ import re
 import stat
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from pimetrics.errors import SourceError
 from pimetrics.marks import Mark
-from pimetrics.sources.compressed import read_chunks
+from pimetrics.sources.compressed import chunks_of
 from pimetrics.sources.fingerprint import NOTHING, Fingerprint, extend, take
 from pimetrics.sources.folders import Folders
 from pimetrics.sources.schedule import Schedule
@@ -440,12 +438,11 @@ class Follower:
         if file.known.offset and not file.known.fits(fd):
             yield self._reset(file, "rewritten")
         restart = True
-        try:
-            for chunk in read_chunks(Path(file.path), self._block):
+        # By its descriptor, never by its name: that may lead elsewhere by now, to a FIFO on which an open would wait.
+        with open(fd, "rb", buffering=0, closefd=False) as opened:
+            for chunk in chunks_of(opened, file.path, self._block):
                 yield Piece(file, chunk, restart)
                 restart = False
-        except SourceError as error:
-            raise OSError(0, str(error)) from None
         file.offset, file.known = size, take(fd, size)
 
     def _reset(self, file: Followed, reason: str) -> Piece:
