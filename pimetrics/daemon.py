@@ -21,7 +21,8 @@ from pimetrics.names import printable
 from pimetrics.notices import Notices
 from pimetrics.pipeline import Source
 from pimetrics.rows import Row
-from pimetrics.sources.follow import DAY_SECONDS, Followed, Follower, Piece
+from pimetrics.sources.follow import DAY_SECONDS, Follower
+from pimetrics.sources.followed import Followed, Piece
 from pimetrics.sources.stdin import PipeBuffer
 from pimetrics.sources.waker import Waker
 

@@ -15,9 +15,9 @@ import pytest
 
 import pimetrics
 from tests import crowd
-from tests.cases.test_follow_rotation import append, tail_lines
 from tests.rig import Rig
 from tests.serving import Served
+from tests.tails import append, tail_lines
 
 END_CPU_S = 0.6
 """Most processor time from the signal to the end: 0.2 s on a quiet machine, three times that on one whose cores are

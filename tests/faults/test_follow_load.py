@@ -10,8 +10,8 @@ import urllib.request
 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from tests.cases.test_follow_rotation import append, tail_lines
 from tests.serving import Served
+from tests.tails import append, tail_lines
 
 
 def test_49_the_pipe_is_drained_whatever_happens(tmp_path):

@@ -9,10 +9,10 @@ import pytest
 
 import pimetrics
 from pimetrics.api import load
-from tests.cases.test_follow_rotation import append
 from tests.faults.test_found import FOUND
 from tests.rig import Rig
 from tests.support import read
+from tests.tails import append
 
 RESUMED = sorted(FOUND.glob("01-*"))
 FORKED = sorted(FOUND.glob("02-*"))
@@ -26,13 +26,6 @@ def names(paths: tuple[Path, ...]) -> str:
 def spent(paths: tuple[Path, ...]) -> dict[str, int]:
     """What the sessions cost, and their compactions."""
     return {"pi_cost_usd_total": round((0.51 if len(paths) == 2 else 0.53) * 10**12), "pi_compactions_total": 1}
-
-
-@pytest.fixture
-def folder(tmp_path):
-    made = tmp_path / "followed"
-    made.mkdir()
-    return made
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["runs-on", "restarts"])

@@ -19,18 +19,11 @@ import pimetrics
 from pimetrics import pipeline
 from pimetrics.api import load
 from pimetrics.sources import compressed
-from tests.cases.test_follow_rotation import append, tail_lines
 from tests.rig import Rig
 from tests.serving import Served
+from tests.tails import append, tail_lines
 
 SECRET = b"hunter2-is-my-passphrase"
-
-
-@pytest.fixture
-def folder(tmp_path):
-    made = tmp_path / "followed"
-    made.mkdir()
-    return made
 
 
 @pytest.fixture(autouse=True)
