@@ -108,3 +108,21 @@ def test_two_sessions_with_the_same_words_are_two(folder, tmp_path):
     rig.rest()
     rig.stop()
     assert rig.summed("pi_compactions_total") == 2
+
+
+@pytest.mark.parametrize("lost", [b"garbled\n", b""], ids=["garbled", "missing"])
+@pytest.mark.parametrize("first", ["whole", "damaged"])
+def test_a_copy_that_lost_the_answer_before_it(folder, tmp_path, first, lost):
+    """Two copies of a session file, in one of which the answer before a compaction is no record: one compaction."""
+    lines = RESUMED[0].read_bytes().splitlines(keepends=True)
+    copies = {"whole": lines, "damaged": [*lines[:2], lost, lines[3]]}
+    rig = Rig(folder, state=tmp_path / "l.db")
+    rig.poll()
+    for name in (first, *(copies.keys() - {first})):
+        append(folder / f"{name}.jsonl", *copies[name])
+        rig.rest()
+    rig.stop()
+    assert rig.summed("pi_compactions_total") == 1
+    assert rig.summed("pi_cost_usd_total") == round(0.51 * 10**12)
+    assert len(pimetrics.read(tmp_path / "l.db").compactions) == 1
+    assert len(pimetrics.read(folder).compactions) == 1
