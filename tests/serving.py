@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import http.client
+import os
 import re
 import select
+import signal
 import ssl
 import subprocess
 import sys
@@ -13,8 +15,17 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
+
+
+class Ended(NamedTuple):
+    """How a `serve` ended, and what it took from the signal on, seconds."""
+
+    status: int
+    wall_s: float
+    cpu_s: float
 
 
 class Served:
@@ -34,7 +45,7 @@ class Served:
             [sys.executable, "-m", "pimetrics", "serve", *map(str, arguments), "--web.listen-address", listen],
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            bufsize=0,  # a line that waits must show to select
+            bufsize=0,  # or a second line would wait in a buffer that `select` does not see
             **options,  # type: ignore[call-overload]
         )
         self.said = b""
@@ -110,6 +121,26 @@ class Served:
             assert self.process.poll() is None, self.said
             time.sleep(0.02)
         return time.monotonic() - self.started
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time that it has taken, seconds; also that of one that has ended and was not waited for."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def memory_mib(self) -> float:
+        """Its resident memory, MiB."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1024
+
+    def end(self) -> Ended:
+        """Send SIGTERM and wait."""
+        cpu_s, start = self.cpu_s, time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+        wall_s, cpu_s = time.monotonic() - start, self.cpu_s - cpu_s
+        return Ended(self.process.wait(), wall_s, cpu_s)
 
     def sum(self, metric: str, **labels: str) -> float | None:
         """Return a metric summed over the labels that are not named; None while it does not show."""

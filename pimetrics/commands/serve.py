@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import stat
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import ProcessCollector
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
@@ -29,8 +31,8 @@ from pimetrics.ledger.sqlite import SqliteLedger
 from pimetrics.notices import LOGGER, set_up
 from pimetrics.places import recordings_dir, sessions_dir, state_file
 from pimetrics.sinks.births import HOLD_SECONDS
+from pimetrics.sinks.exposition import Exposition
 from pimetrics.sinks.live import IDLE_SECONDS
-from pimetrics.sinks.metrics import PiCollector
 from pimetrics.sinks.recording import is_over
 from pimetrics.sources.paths import find_files
 from pimetrics.sources.stdin import PipeBuffer, read_pipe
@@ -144,12 +146,21 @@ def command(
     )
     warn_if_open(listener, web.config)
     receiver = None if inbox is None else inbox.receiver(exporter.delivered)
+    signal.signal(signal.SIGTERM, _end_now)  # until the server takes over there is nothing to commit
     gc.set_threshold(100_000, 20, 50)  # rows hold no cycles, and a look at all of them costs up to half the time
     daemon.begin()
     waker.watch([name for name in followed if not os.path.isfile(name)], daemon.hint)
     stop = threading.Event()
+
+    def end() -> None:
+        stop.set()
+        waker.close()
+
     server = Server(
-        application(exporter, receiver.routes if receiver else ()), web, receiver.opens if receiver else lambda _: False
+        application(exporter, receiver.routes if receiver else ()),
+        web,
+        receiver.opens if receiver else lambda _: False,
+        ending=end,
     )
     reader = threading.Thread(target=_read, args=(daemon, waker, stop, server), daemon=True, name="reader")
     reader.start()
@@ -159,8 +170,6 @@ def command(
         threading.Thread(target=_read_stdin, args=(pipe,), daemon=True, name="stdin").start()
     print(f"pimetrics: serving {web.scheme}://{shown(listener)}/metrics", file=sys.stderr)
     server.run(sockets=[listener])
-    stop.set()
-    waker.close()
     reader.join()
     gc.freeze()  # the end need not look at every row again
     if server.failed is not None:
@@ -169,18 +178,18 @@ def command(
 
 def application(exporter: Exporter, more: Sequence[BaseRoute] = ()) -> ASGIApp:
     """Build the pages of an exporter, with further routes."""
-    people, scrapers = CollectorRegistry(auto_describe=False), CollectorRegistry(auto_describe=False)
-    people.register(PiCollector(exporter.snapshot))
-    scrapers.register(PiCollector(lambda: exporter.snapshot(scraper=True)))
-    for registry in (people, scrapers):
-        ProcessCollector(registry=registry)
+    process = ProcessCollector(registry=None)
     return make_app(
-        people,
+        Exposition(exporter.snapshot, process),
         ready=lambda: exporter.ready,
-        for_scrapers=scrapers,
+        for_scrapers=Exposition(lambda: exporter.snapshot(scraper=True), process),
         page=lambda: render(exporter.snapshot()),
         more=more,
     )
+
+
+def _end_now(_signal: int, _frame: FrameType | None) -> None:
+    sys.exit(0)
 
 
 def _read(daemon: Daemon, waker: Waker, stop: threading.Event, server: Server) -> None:

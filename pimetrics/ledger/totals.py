@@ -162,17 +162,6 @@ class Totals:
         else:
             self.counters[key] = self.counters.get(key, 0) + amount
 
-    def take_back(self, table: str, values: Values, counted: int) -> None:
-        """Undo what a fact has moved. Only for totals that nobody has seen yet: counters never fall."""
-        for metric, labels, amount in self.counted_moves(table, values, counted):
-            key = (metric, self._admitted(metric, labels))
-            if METRICS[metric].kind == HISTOGRAM:
-                found = self.histograms[key]
-                found.counts[bisect_left(_BOUNDS[metric], amount)] -= 1
-                found.total -= amount
-            else:
-                self.counters[key] -= amount
-
     def _admitted(self, metric: str, labels: Labels) -> Labels:
         return tuple(
             self.admit(name, value) if name in self.admitted and value else value

@@ -32,6 +32,7 @@ class Server(uvicorn.Server):
         app: What is served.
         web: Who gets in, and how.
         opens: Tells whether a request has other credentials than passwords (see `Guard`).
+        ending: Called when the end begins, so that the reader commits while scrapes are still answered.
 
     Attributes:
         failed: What has ended it, if that was no signal.
@@ -39,7 +40,14 @@ class Server(uvicorn.Server):
 
     failed: BaseException | None = None
 
-    def __init__(self, app: ASGIApp, web: LiveConfig, opens: Callable[[Scope], bool] = lambda _: False) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        web: LiveConfig,
+        opens: Callable[[Scope], bool] = lambda _: False,
+        *,
+        ending: Callable[[], None] = lambda: None,
+    ) -> None:
         self._guard = Guard(app, lambda: web.config, opens=opens)
         super().__init__(
             uvicorn.Config(
@@ -57,6 +65,7 @@ class Server(uvicorn.Server):
             )
         )
         self._web = web
+        self._ending = ending
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Take connections; in place of uvicorn's own, which knows one TLS for ever and no limits before a request."""
@@ -68,6 +77,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no more connections, and let answers that are under way arrive."""
+        self._ending()
         self._following.cancel()
         for each in self._acceptors:
             each.close()
@@ -81,13 +91,13 @@ class Server(uvicorn.Server):
         def end(_signal: int, _frame: FrameType | None) -> None:
             self.should_exit = True
 
-        before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, end)
         try:
             yield
         finally:
-            for each, handler in before.items():
-                # A second signal must not cut the last commit short.
-                signal.signal(each, signal.SIG_IGN if handler is signal.SIG_DFL else handler)
+            for each in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(each, signal.SIG_IGN)  # a second one must not cut the last commit short
 
     def _make_protocol(self, place: Place) -> _Protocol:
         return _Protocol(self.config, self.server_state, self.lifespan.state, place=place, web=self._web)
