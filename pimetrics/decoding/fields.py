@@ -271,11 +271,12 @@ def message(raw: Any, unknown: Unknown) -> Message | None:
         timestamp,
         content_bytes=content_bytes,
         odd_timestamp=odd,
-        content_hash=_content_hash(raw.get("content")) if role == "user" else None,
+        content_hash=content_hash(raw.get("content")) if role == "user" else None,
     )
 
 
-def _content_hash(content: Any) -> str:
+def content_hash(content: Any) -> str:
+    """Return a stable hash of a message's texts, which themselves are never kept."""
     return blake2b(_texts(content).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
