@@ -10,6 +10,7 @@ from pimetrics.decoding import fields, rpc, session, stream
 from pimetrics.decoding.parse import Backend, Object, parse, parse_arrays
 from pimetrics.decoding.shortcut import Cut, Shortcut, Skim
 from pimetrics.decoding.shortcut.sound import stamp
+from pimetrics.decoding.shortcut.updates import UPDATE
 from pimetrics.events import Decoded, Event
 from pimetrics.names import RECORD_TYPES, UNKNOWN
 from pimetrics.records import BLANK, Block, Record, Reject
@@ -41,7 +42,7 @@ class Batch:
         self._unknown: Counter[str] = Counter()
         self._rejects: list[Reject] = []
         self._fused = 0
-        self._cuts: list[tuple[int, Record | tuple[Block, int], Cut]] = []
+        self._cuts: list[tuple[int, Cut, Block | Record, int]] = []  # (place, cut, where it is from, index there)
         self._waiting: list[tuple[int, Record]] = []
 
     def take(self, items: Iterable[Block | Record | Reject]) -> Decoded:
@@ -76,17 +77,18 @@ class Batch:
     def _block(self, block: Block, shortcut: Shortcut) -> None:
         lines = block.lines
         events, records = self._events, self._records
-        look = shortcut.look
+        look, cuts = shortcut.look, self._cuts
         at = 0
         while at < len(lines):
             line = lines[at]
-            number, update = shortcut.updates(lines, at)
-            if number:
-                records["message_update"] += number
-                events.append(update)
-                at += number
-                continue
-            seen = look(line)
+            if line.startswith(UPDATE):
+                number, update = shortcut.updates(lines, at)
+                if number:
+                    records["message_update"] += number
+                    events.append(update)
+                    at += number
+                    continue
+            seen = look(lines, at)
             if seen is None:
                 if line.strip(BLANK):
                     self._wait(block.record(at))
@@ -95,7 +97,7 @@ class Batch:
                 if seen[1] is not None:
                     events.append(seen[1])
             else:
-                self._cuts.append((len(events), (block, at), seen))
+                cuts.append((len(events), seen, block, at))
                 events.append(None)
             at += 1
 
@@ -105,13 +107,13 @@ class Batch:
             seen = self._dropped.look_at_dropped(record) if self._dropped else None
         elif record.ended and self._shortcut:
             number, update = self._shortcut.updates((record.data,), 0)
-            seen = ("message_update", update) if number else self._shortcut.look(record.data)
+            seen = ("message_update", update) if number else self._shortcut.look((record.data,), 0)
         if seen is None:
             self._wait(record)
         elif isinstance(seen[0], str):
             self._tell(seen[0], record, seen[1])
         else:
-            self._cuts.append((len(self._events), record, seen))
+            self._cuts.append((len(self._events), seen, record, 0))
             self._events.append(None)
 
     def _tell(self, kind: str, record: Record, event: Event | None) -> None:
@@ -129,14 +131,15 @@ class Batch:
 
     def _read_cuts(self) -> None:
         """Decode the values of the lines that were cut; lines that are not what they looked like wait for all else."""
-        arrays = parse_arrays([cut[1] for _, _, cut in self._cuts], self._backend)
-        for (place, where, (form, _)), values in zip(self._cuts, arrays, strict=True):
-            event = form.build(values, self._unknown) if len(values) == form.length else None
+        arrays = parse_arrays([cut[1] for _, cut, _, _ in self._cuts], self._backend)
+        events, records, unknown = self._events, self._records, self._unknown
+        for (place, (form, _, more), where, index), values in zip(self._cuts, arrays, strict=True):
+            event = form.build(values, unknown, more) if len(values) == form.length else None
             if event is None:
-                self._waiting.append((place, where if isinstance(where, Record) else where[0].record(where[1])))
+                self._waiting.append((place, where.record(index) if isinstance(where, Block) else where))
                 continue
-            self._records[form.kind] += 1
-            self._events[place] = event
+            records[form.kind] += 1
+            events[place] = event
             if self._log is not None and isinstance(where, Record):
                 self._log.append((form.kind, where, stamp(where.data)))
 

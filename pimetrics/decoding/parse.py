@@ -65,8 +65,8 @@ def parse(records: Sequence[Record], backend: Backend) -> list[list[Object] | st
 
 
 def parse_arrays(arrays: Sequence[bytes], backend: Backend) -> list[list[Any]]:
-    """Decode what should be JSON arrays, each on a line; all are empty when one of them is none."""
-    joined = b"\n".join(arrays)
+    """Decode what should be the insides of JSON arrays, one array a line; all are empty when one of them is not."""
+    joined = b"[" + b"]\n[".join(arrays) + b"]"
     if _HALF.search(joined):
         joined = _mend_surrogates(joined)
     try:

@@ -30,12 +30,13 @@ from pimetrics.decoding.shortcut.forms import Cut
 from pimetrics.decoding.shortcut.repeats import Repeats
 from pimetrics.decoding.shortcut.sound import is_sound
 from pimetrics.decoding.shortcut.updates import Updates
-from pimetrics.events import Event, Message, MessageUpdate, Usage
+from pimetrics.events import Event, Message, Usage
 from pimetrics.records import Record
 
 __all__ = ["Cut", "Shortcut", "Skim"]
 
 _TYPE: Final = b'{"type":"'
+_MESSAGE_START: Final = b'{"type":"message_start"'
 
 _STATEFUL: Final = frozenset({"session", "agent_start", "agent_end", "message_end"})
 """Types that decide what counts as a repeat, here and in reducing."""
@@ -44,9 +45,6 @@ _STATEFUL_BYTES: Final = frozenset(kind.encode() for kind in _STATEFUL)
 
 DROPPABLE: Final = frozenset({b"message_update", b"tool_execution_update", b"bash_execution_update"})
 """Types whose bodies are never needed: framing may drop them however long they are."""
-
-_SILENT: Final = DROPPABLE - {b"message_update"}
-"""Types that say nothing at all; an update still tells when it came and what it reports."""
 
 Skim = tuple[str, Event | None]
 """The type of a record that need not be decoded, and its event."""
@@ -58,46 +56,54 @@ class Shortcut:
     Args:
         load_message: Decodes a `message_start` line when somebody needs what it held.
         load_usage: Decodes a `message_update` line when somebody needs its usage.
+
+    Attributes:
+        updates: Takes a run of updates off some lines (`Updates.take`).
+        forget: Takes nothing that comes for a repeat of what came (`Repeats.forget`).
     """
 
     def __init__(
         self, load_message: Callable[[bytes], Message | None], load_usage: Callable[[bytes], Usage | None]
     ) -> None:
         self._updates = Updates(load_usage)
-        self._repeats = Repeats(load_message)
-        self.forget = self._repeats.forget
+        self._repeats = repeats = Repeats(load_message)
+        self.forget = repeats.forget
+        self.updates = self._updates.take
+        looks: dict[str, Callable[[bytes], Skim | Cut | None]] = {
+            **{kind: form.cut for kind, form in forms.FORMS.items()},
+            "message": forms.message_entry,
+            "message_end": self._message_end,
+            "turn_end": repeats.turn_end,
+            "agent_end": repeats.run_end,
+            "agent_start": self._start,
+            "session": self._start,
+            "tool_execution_update": _silent,
+            "bash_execution_update": _silent,
+        }
+        self._looks = {_TYPE + kind.encode(): look for kind, look in looks.items()}
 
     @staticmethod
     def keep(head: bytes) -> bool:
         """Tell framing whether a long line has to be held: no, when its body is never needed."""
         return _type_of(head) not in DROPPABLE
 
-    def updates(self, lines: Sequence[bytes], first: int) -> tuple[int, MessageUpdate | None]:
-        """Return how many lines from `first` on are updates that need not be decoded, and one event for them all."""
-        return self._updates.take(lines, first)
+    def look(self, lines: Sequence[bytes], at: int) -> Skim | Cut | None:
+        """Look at a line that is no update; None when it must be decoded in full."""
+        line = lines[at]
+        look = self._looks.get(line[: line.find(b'"', 9, 60)])
+        if look is not None:
+            return look(line)
+        if line.startswith(_MESSAGE_START):
+            return self._repeats.message_start(line, lines[at + 1] if at + 1 < len(lines) else b"")
+        return None
 
-    def look(self, line: bytes) -> Skim | Cut | None:
-        """Look at a whole line that is no update; None when it must be decoded in full."""
-        if not line.startswith(_TYPE):
-            return None
-        kind = line[9 : line.find(b'"', 9, 60)]
-        if kind == b"message":
-            return forms.entry_message(line)
-        if kind == b"message_end":
-            self._repeats.note(line)
-            return forms.message_end(line)
-        if kind == b"message_start":
-            return self._repeats.message_start(line)
-        if kind == b"turn_end":
-            return self._repeats.turn_end(line)
-        if kind == b"agent_end":
-            return self._repeats.run_end(line)
-        if kind in _SILENT:
-            return (kind.decode(), None) if is_sound(line) else None
-        if kind in {b"agent_start", b"session"}:
-            self.forget()
-        form = forms.FORMS.get(kind)
-        return None if form is None else form.cut(line)
+    def _message_end(self, line: bytes) -> Cut | None:
+        self._repeats.note(line)
+        return forms.message_end(line)
+
+    def _start(self, line: bytes) -> Cut | None:
+        self.forget()
+        return forms.FORMS[_type_of(line).decode()].cut(line)
 
     def look_at_dropped(self, record: Record) -> Skim | None:
         """Look at a record whose middle is gone; any other one must be decoded in full."""
@@ -120,3 +126,8 @@ class Shortcut:
 def _type_of(head: bytes) -> bytes:
     end = head.find(b'"', 9, 60) if head.startswith(_TYPE) else -1
     return head[9:end] if end > 0 else b""
+
+
+def _silent(line: bytes) -> Skim | None:
+    """Look at a record that says nothing but that it was there."""
+    return (_type_of(line).decode(), None) if is_sound(line) else None

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-STRING: Final = rb'"(?:[ !#-\[\]-\xff]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
-"""A string with its quotes; no raw control character, no unknown escape."""
+_ESCAPE: Final = rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})'
+
+CHARACTERS: Final = rb"(?:[ !#-\[\]-\xff]++|%b)*+" % _ESCAPE
+"""The inside of a string: no raw control character, no unknown escape."""
+
+ASCII_CHARACTERS: Final = rb"(?:[ !#-\[\]-\x7f]++|%b)*+" % _ESCAPE
+"""The same without characters beyond ASCII."""
 
 _NUMBER: Final = rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
 
@@ -18,3 +23,12 @@ USAGE: Final = (
     rb'(?:,"cacheWrite1h":N)?(?:,"reasoning":N)?\}'
 ).replace(b"N", _NUMBER)
 """A usage object of any version."""
+
+_SCALAR: Final = rb"(?:S|N|true|false|null)"
+_FLAT: Final = rb"(?:S|N|true|false|null|\[(?:V(?:,V)*+)?+\]|\{(?:S:V(?:,S:V)*+)?+\})".replace(b"V", _SCALAR)
+_NESTED: Final = rb"(?:S|N|true|false|null|\[(?:V(?:,V)*+)?+\]|\{(?:S:V(?:,S:V)*+)?+\})".replace(b"V", _FLAT)
+
+OBJECT: Final = (
+    rb"\{(?:S:V(?:,S:V)*+)?+\}".replace(b"V", _NESTED).replace(b"N", _NUMBER).replace(b"S", b'"%b"' % CHARACTERS)
+)
+"""An object at most three deep, as the arguments of tools are."""

@@ -1,19 +1,30 @@
 """Records that say again what `message_end` says: `message_start` before it, `turn_end` and `agent_end` after it.
 
 A repeat is skipped only when the repeated bytes equal those of the `message_end` records of its run, by length and
-64-bit hash (their bodies may be large, and a run long); an answer that begins only when it is sound.
+64-bit hash (their bodies may be large, and a run long). A `message_start` is skipped when the record that follows says
+the same, or when it is sound.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
-from pimetrics.decoding.shortcut.sound import STAMP, is_sound, stamp
+from pimetrics.decoding.shortcut.grammar import CHARACTERS, USAGE
+from pimetrics.decoding.shortcut.sound import STAMP, is_sound, is_utf8, stamp
 from pimetrics.events import Event, Message, MessageStart, RunEnd, TurnEnd
 
 _START: Final = b'{"type":"message_start","message":{"role":"'
+_START_TYPE: Final = b'{"type":"message_start","message":'
+_ANSWER_START: Final = re.compile(
+    (
+        rb'\{"type":"message_start","message":\{"role":"assistant","content":\[\],"api":"STRING","provider":"STRING",'
+        rb'"model":"STRING","usage":%b,"stopReason":"STRING","timestamp":[1-9][0-9]{1,14}\}(?:,"receivedAt":[1-9][0-9]{1,14})?\}'
+        % USAGE
+    ).replace(b"STRING", CHARACTERS)
+)
 _END: Final = b'{"type":"message_end","message":'
 _TURN_END: Final = b'{"type":"turn_end","message":'
 _TURN_RESULTS: Final = b',"toolResults":['
@@ -41,12 +52,16 @@ class Repeats:
         self._ended.clear()
         self._answer = -1
 
-    def message_start(self, data: bytes) -> tuple[str, Event | None] | None:
+    def message_start(self, data: bytes, following: bytes) -> tuple[str, Event | None] | None:
         """Look at a `message_start`; None when it must be decoded in full."""
         role = data[len(_START) : data.find(b'"', len(_START), len(_START) + 20)] if data.startswith(_START) else b""
-        if role == b"assistant" and is_sound(data):
-            return "message_start", MessageStart(lambda: self._load_message(data), stamp(data))
-        return ("message_start", None) if role in _SILENT_ROLES and is_sound(data) else None
+        if role in _SILENT_ROLES:
+            if following.startswith(_END) and following == _END + data[len(_START_TYPE) :]:
+                return "message_start", None  # a record if that is one, and all is decoded again if that is none
+            return ("message_start", None) if is_sound(data) else None
+        if role == b"assistant" and (_ANSWER_START.fullmatch(data) or is_sound(data)) and is_utf8(data):
+            return "message_start", MessageStart(partial(self._load_message, data), stamp(data))
+        return None
 
     def note(self, data: bytes) -> None:
         """Take note of a `message_end`."""
