@@ -165,10 +165,14 @@ def _tool_result(values: Values, _unknown: Unknown, more: int, entry: Entry | No
 
 def _user(values: Values, _unknown: Unknown, _more: int, entry: Entry | None = None) -> MessageEnd:
     content, timestamp, received = values
-    size = fields.content(content)[0]
-    return MessageEnd(
-        Message("user", timestamp, content_bytes=size, content_hash=fields.content_hash(content)), received, entry
-    )
+    message = _new(
+        Message,
+        (
+            "user", timestamp, None, None, None, None, None, None, None, None, None, None, (), None, None, False, "",
+            fields.content(content)[0], None, fields.content_hash(content),
+        ),
+    )  # fmt: skip
+    return _new(MessageEnd, (message, received, entry))
 
 
 def _system(values: Values, _unknown: Unknown, _more: int, entry: Entry | None = None) -> MessageEnd:
