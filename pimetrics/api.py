@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from pimetrics.errors import SourceError, WrongUseError
+from pimetrics.errors import SourceError, WrongUseError, needed
 from pimetrics.ledger.memory import MemoryLedger
 from pimetrics.ledger.reading import LedgerReader
 from pimetrics.ledger.schema import is_state_file
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from pimetrics.sinks.frames import Tables
+    from pimetrics.sinks.lake.reading import Lake
 
 Input = str | os.PathLike[str] | IO[bytes]
 Sources = Iterator[tuple[str, Iterable[bytes]]]
@@ -34,7 +35,8 @@ def read(*paths: Input, events: bool = False) -> Tables[pl.DataFrame]:
     Args:
         paths: Files, folders (all `*.jsonl[.gz|.zst]` below), glob patterns, open binary files, or `-` for standard
             input; all mixed as you like. The same call found in several of them is one row. Without any: pi's own
-            session folder and the recordings folder. Or the ledger of `pimetrics serve` alone, also while that runs.
+            session folder and the recordings folder. Or, alone: the ledger of `pimetrics serve`, also while that runs;
+            the address of a lake (`s3://bucket/folder`, see `pimetrics export`).
         events: Also build `events`, a row a record.
 
     Returns:
@@ -47,7 +49,11 @@ def read(*paths: Input, events: bool = False) -> Tables[pl.DataFrame]:
         WrongUseError: A ledger was named together with other sources; it has the hashes of keys only.
     """
     from pimetrics.sinks.frames import tables  # noqa: PLC0415  polars is loaded when it is needed
+    from pimetrics.sinks.lazy import collected, lazy_tables  # noqa: PLC0415
 
+    lake = _lake_among(paths)
+    if lake is not None:
+        return collected(lazy_tables(_open_lake(lake).read))
     state = _state_among(paths)
     if state is not None:
         with LedgerReader(state) as reader, no_cyclic_gc():
@@ -67,7 +73,8 @@ def scan(*paths: Input, events: bool = False, processes: int | None = None) -> T
     program ends; files that have changed since are read again.
 
     Args:
-        paths: Files, folders and glob patterns, as for `read`. Without any: pi's own folders.
+        paths: Files, folders and glob patterns, as for `read`. Without any: pi's own folders. Or the address of a
+            lake, alone: of that only the days and columns that a query needs are fetched.
         events: Also build `events`, a row a record.
         processes: How many processes decode when there is much to do; None takes the processors there are.
 
@@ -81,6 +88,9 @@ def scan(*paths: Input, events: bool = False, processes: int | None = None) -> T
     from pimetrics.scanning import Scan  # noqa: PLC0415  polars is loaded when it is needed
     from pimetrics.sinks.lazy import lazy_tables  # noqa: PLC0415
 
+    lake = _lake_among(paths)
+    if lake is not None:
+        return lazy_tables(_open_lake(lake).read)
     files = [path for path in paths if isinstance(path, (str, os.PathLike))]
     if len(files) < len(paths):
         raise WrongUseError("scan reads files more than once; use read for an open file, or give its path")
@@ -99,6 +109,22 @@ def load(
     ledger.match_resumed()
     ledger.name_directories()
     return ledger, pipeline
+
+
+def _lake_among(paths: tuple[Input, ...]) -> str | None:
+    lakes = [path for path in paths if isinstance(path, str) and "://" in path]
+    if not lakes:
+        return None
+    if len(paths) > 1:
+        raise WrongUseError(f"{printable(lakes[0])} is a lake; read it alone, without other sources")
+    return lakes[0]
+
+
+def _open_lake(url: str) -> Lake:
+    with needed("lake", "obstore", "a lake"):
+        from pimetrics.sinks.lake.reading import Lake  # noqa: PLC0415  an extra, needed for nothing else
+
+    return Lake(url)
 
 
 def _state_among(paths: tuple[Input, ...]) -> Path | None:

@@ -6,6 +6,9 @@ An error means that a whole source, or the command itself, cannot go on.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class PimetricsError(Exception):
     """Base of everything below. Its text is one sentence for the user: what happened, where, and what to do."""
@@ -29,3 +32,18 @@ class StateFullError(StateError):
 
 class StateLostError(StateError):
     """The ledger on disk is damaged; it has to be put aside and begun anew."""
+
+
+@contextmanager
+def needed(extra: str, library: str, what: str) -> Iterator[None]:
+    """Import what an extra brings; where it was not installed, say how to install it.
+
+    Raises:
+        WrongUseError: The library is not there.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != library:
+            raise
+        raise WrongUseError(f"{what} needs {library}; install it with: pip install 'pimetrics[{extra}]'") from None

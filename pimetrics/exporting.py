@@ -6,19 +6,32 @@ decoded, and those that share a day with them; only the days that they touch, or
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+import secrets
+import socket
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pimetrics import __version__
+from pimetrics.errors import WrongUseError, needed
+from pimetrics.names import printable
+from pimetrics.places import host_file
 from pimetrics.progress import Bar
 from pimetrics.rows import TABLES
 from pimetrics.scanning import Scan
+from pimetrics.sinks.folder import exporting
 from pimetrics.sinks.frames import schema
-from pimetrics.sinks.parquet import SCHEMA_VERSION, UNKNOWN_DATE, Group, Manifest, dates_of, empty, exporting
+from pimetrics.sinks.parquet import SCHEMA_VERSION, UNKNOWN_DATE, Group, Manifest, Target, dates_of, empty
 from pimetrics.sources.content import content_of
 from pimetrics.sources.families import Family
+
+if TYPE_CHECKING:
+    from pimetrics.sinks.lake.merging import Outcome as Merged
 
 
 class Outcome(NamedTuple):
@@ -38,13 +51,18 @@ class Outcome(NamedTuple):
     families: int
 
 
-def export(scan: Scan, folder: Path) -> Outcome:
-    """Bring an export folder up to date.
+def export(scan: Scan, to: str | Path, host: str | None = None) -> Outcome:
+    """Bring an export up to date.
+
+    Args:
+        scan: What is exported.
+        to: A folder, or the address of a lake (`s3://bucket/folder`), which takes the exports of many hosts.
+        host: Name of this host in a lake; None takes one that is its own (see `_own_name`).
 
     Raises:
-        PimetricsError: The folder cannot be written, or a source cannot be read.
+        PimetricsError: The export cannot be written, or a source cannot be read.
     """
-    with exporting(folder) as target:
+    with _target(scan, to, host) as target:
         families = scan.families()
         names = _names(families)
         old = target.old if target.old is not None and target.old.made_by == __version__ else None
@@ -75,6 +93,55 @@ def export(scan: Scan, folder: Path) -> Outcome:
         parts = [part for each in manifest.tables.values() for part in each.values()]
         decoded = len({*fresh, *needed})
         return Outcome(sum(part.rows for part in parts), len(parts), len(target.written), decoded, len(families))
+
+
+def compact_lake(url: str) -> Merged:
+    """Merge the small files of a lake.
+
+    Raises:
+        PimetricsError: The lake cannot be read or written.
+    """
+    with needed("lake", "obstore", "a lake"):
+        from pimetrics.sinks.lake.merging import merge  # noqa: PLC0415  an extra, needed for nothing else
+
+    return merge(url)
+
+
+def is_lake(to: str | Path) -> bool:
+    """Whether an export goes to an object store."""
+    return "://" in str(to)
+
+
+def _target(scan: Scan, to: str | Path, host: str | None) -> AbstractContextManager[Target]:
+    if not is_lake(to):
+        return exporting(Path(to))
+    with needed("lake", "obstore", "a lake"):
+        from pimetrics.sinks.lake.writing import writing  # noqa: PLC0415  an extra, needed for nothing else
+    # A host may export several archives to one lake; each is a writer of its own.
+    named = repr([host or _own_name(), *scan.roots]).encode("utf-8", "surrogatepass")
+    shown = re.sub(r"[^A-Za-z0-9._]+", "-", host or socket.gethostname())[:40]
+    return writing(str(to), f"{shown}-{blake2b(named, digest_size=4).hexdigest()}")
+
+
+def _own_name() -> str:
+    """Return a name that no other host has, made when it is first needed: containers share host names."""
+    path = host_file()
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if name := path.read_text(encoding="ascii").strip():
+            return name
+    name = secrets.token_hex(8)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+            file.write(name + "\n")
+    except FileExistsError:
+        return path.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise WrongUseError(
+            f"{printable(str(path))} cannot be written ({error.strerror}), so this host has no name of its own; "
+            "give it one with --host"
+        ) from None
+    return name
 
 
 def _names(families: Sequence[Family]) -> dict[Family, tuple[str, dict[str, list[object]]]]:

@@ -56,7 +56,16 @@ def _recordings_dir() -> tuple[Path, str]:
 
 def state_file() -> Path:
     """Return the file in which `serve` keeps its ledger unless the user names another."""
+    return _state_dir() / "ledger.db"
+
+
+def host_file() -> Path:
+    """Return the file in which the name is kept that tells this host from others in a lake."""
+    return _state_dir() / "host"
+
+
+def _state_dir() -> Path:
     state = os.environ.get("XDG_STATE_HOME", "")
     # The XDG specification has relative paths ignored.
     base = Path(state) if state.startswith("/") else Path("~/.local/state").expanduser()
-    return base / "pimetrics" / "ledger.db"
+    return base / "pimetrics"

@@ -27,9 +27,9 @@ from pimetrics.progress import Bar
 from pimetrics.sinks.bounds import Span
 from pimetrics.sinks.lazy import Piece
 from pimetrics.sinks.spill import Spill, no_room
-from pimetrics.sources.families import Family, Marks, group, look
+from pimetrics.sources.families import Family, Marks, group
 from pimetrics.sources.paths import default_paths, find_files
-from pimetrics.workers import Job, Pool
+from pimetrics.workers import Engine, Job, Local, Pool
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,9 +38,6 @@ BATCH_BYTES: Final = 32 << 20
 """Families are decoded together until they have this many bytes."""
 
 BATCH_FAMILIES: Final = 500
-
-PARALLEL_BYTES: Final = 96 << 20
-"""From here on other processes pay: each takes about half a second to start."""
 
 AHEAD: Final = 1
 """Batches decoded ahead of the reader, beyond one a process."""
@@ -69,6 +66,7 @@ class Scan:
         paths: Files, folders and patterns; none are pi's own folders.
         events: Also build `events`.
         processes: How many decode at once; None takes the processors there are.
+        engine: Who looks at files and decodes them; None is this machine.
 
     Raises:
         SourceError: A path does not exist or cannot be read.
@@ -76,7 +74,12 @@ class Scan:
     """
 
     def __init__(
-        self, paths: Sequence[str | os.PathLike[str]], *, events: bool = False, processes: int | None = None
+        self,
+        paths: Sequence[str | os.PathLike[str]],
+        *,
+        events: bool = False,
+        processes: int | None = None,
+        engine: Engine | None = None,
     ) -> None:
         if any(os.fspath(path) == "-" for path in paths):
             raise WrongUseError("standard input can be read only once; write it to a file and name that")
@@ -85,7 +88,7 @@ class Scan:
                 raise WrongUseError(f"{printable(str(path))} is a ledger; use read for it, it needs no second pass")
         self._paths = list(paths) or default_paths()
         self._events = events
-        self._processes = max(1, processes or _processors())
+        self._engine: Engine = engine or Local(max(1, processes or _processors()))
         self._lock = threading.RLock()
         self._marks: dict[Path, tuple[Stamp | None, Marks]] = {}
         self._places: dict[Key, tuple[Future[Spill], int]] = {}
@@ -98,15 +101,20 @@ class Scan:
         """The families that were decoded, as often as they were."""
         find_files(self._paths)
 
+    @property
+    def roots(self) -> list[str]:
+        """What is read, as absolute paths and patterns, sorted."""
+        return sorted(os.path.abspath(os.path.expanduser(os.fspath(path))) for path in self._paths)
+
     def families(self) -> list[Family]:
         """Return the families as the files are now; a file that has not changed is not looked at again."""
         files = find_files(self._paths)
-        marks: dict[Path, tuple[Stamp | None, Marks]] = {}
-        with Bar("looking", len(files)) as bar:
-            for path in files:
-                stamp = _stamp(path)
-                known = self._marks.get(path)
-                marks[path] = known if known is not None and known[0] == stamp else (stamp, look(path))
+        stamps = {path: _stamp(path) for path in files}
+        marks = {path: known for path in files if (known := self._marks.get(path)) and known[0] == stamps[path]}
+        fresh = [path for path in files if path not in marks]
+        with Bar("looking", len(fresh)) as bar:
+            for seen in self._engine.look(fresh):
+                marks[seen.path] = (stamps[seen.path], seen)
                 bar.advance(1)
         with self._lock:
             self._marks = marks
@@ -219,7 +227,7 @@ class Scan:
         """Lend the pool; when nobody needs it any more its processes end."""
         with self._lock:
             if self._pool is None:
-                self._pool = Pool(self._processes if missing >= PARALLEL_BYTES else 1)
+                self._pool = self._engine.pool(missing)
             pool = self._pool
             self._users += 1
         try:

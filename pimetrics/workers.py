@@ -11,17 +11,21 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from pimetrics.api import load_files
 from pimetrics.errors import PimetricsError, StateError
 from pimetrics.pipeline import no_cyclic_gc
 from pimetrics.sinks.frames import tables
 from pimetrics.sinks.spill import Spill, write_spill
+from pimetrics.sources.families import Marks, look
+
+PARALLEL_BYTES: Final = 96 << 20
+"""From here on other processes pay: each takes about half a second to start."""
 
 _CODE = "import sys; sys.path[:] = {path!r}; from pimetrics.workers import serve; serve()"
 
@@ -61,7 +65,52 @@ def do(job: Job) -> Spill:
     return spill
 
 
-class Pool:
+class Pool(Protocol):
+    """Does jobs, in about the order of submission.
+
+    Attributes:
+        size: How many at once.
+    """
+
+    size: int
+
+    def submit(self, job: Job) -> Future[Spill]:
+        """Do a job soon."""
+
+    def close(self) -> None:
+        """Drop what waits."""
+
+
+class Engine(Protocol):
+    """Who looks at files and decodes them."""
+
+    def look(self, paths: Sequence[Path]) -> Iterable[Marks]:
+        """Yield the marks of files, in any order."""
+
+    def pool(self, missing: int) -> Pool:
+        """Return somebody to decode about so many bytes."""
+
+
+class Local:
+    """This machine.
+
+    Args:
+        processes: How many decode at once, when there is enough to do.
+    """
+
+    def __init__(self, processes: int) -> None:
+        self._processes = processes
+
+    def look(self, paths: Sequence[Path]) -> Iterable[Marks]:
+        """Look at one after the other: it is a read of two blocks each."""
+        return map(look, paths)
+
+    def pool(self, missing: int) -> Pool:
+        """Return this process, or others."""
+        return LocalPool(self._processes if missing >= PARALLEL_BYTES else 1)
+
+
+class LocalPool:
     """Does jobs in order of submission: in a thread of this process, or each in one of several others.
 
     Args:

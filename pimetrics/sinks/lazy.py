@@ -43,6 +43,11 @@ def lazy_tables(read: Reader, *, events: bool = False) -> Tables[pl.LazyFrame]:
     return Tables(**{table: _lazy(table, read) for table in wanted})
 
 
+def collected(tables: Tables[pl.LazyFrame]) -> Tables[pl.DataFrame]:
+    """Read all tables, in the order of `Tables`."""
+    return Tables(**{table: lazy.collect().sort("time", "row_id", nulls_last=True) for table, lazy in tables.items()})
+
+
 def once(pieces: Iterable[Piece]) -> Iterator[pl.DataFrame]:
     """Drop the rows that an earlier family has given out already.
 

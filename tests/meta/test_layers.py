@@ -98,6 +98,8 @@ def test_wiring_does_not_know_the_commands(path: Path) -> None:
         ("click", {"cli", "commands"}),
         ("rich", {"cli", "commands", "reports", "progress"}),
         ("zstandard", {"sources"}),
+        ("obstore", {"sinks"}),
+        ("ray", {"cluster"}),
     ],
 )
 def test_a_library_has_one_home(library: str, homes: set[str]) -> None:

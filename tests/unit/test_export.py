@@ -19,6 +19,7 @@ from pimetrics.errors import StateError
 from pimetrics.exporting import export
 from pimetrics.rows import TABLES
 from pimetrics.scanning import Scan
+from pimetrics.sinks import folder as export_folder
 from pimetrics.sinks import parquet
 from pimetrics.sinks.frames import schema
 
@@ -216,7 +217,7 @@ def test_a_failure_leaves_the_old_export_whole(archive: Path, tmp_path: Path, mo
     export(Scan([archive]), tmp_path / "out")
     before = files(tmp_path / "out")
     (archive / "1.jsonl").write_bytes(session(1, day=1, answers=7))
-    monkeypatch.setattr(parquet.Export, "commit", lambda *_: (_ for _ in ()).throw(RuntimeError("broken")))
+    monkeypatch.setattr(export_folder.Folder, "commit", lambda *_: (_ for _ in ()).throw(RuntimeError("broken")))
     with pytest.raises(RuntimeError):
         export(Scan([archive]), tmp_path / "out")
     assert files(tmp_path / "out") == before
@@ -228,14 +229,14 @@ def test_a_crash_amid_the_swap_is_put_right(archive: Path, tmp_path: Path, monke
     export(Scan([archive]), tmp_path / "out")
     for number in range(4):
         (archive / f"{number}.jsonl").write_bytes(session(number, day=number, answers=7))
-    swap, done = parquet._swap, []
+    swap, done = export_folder._swap, []
 
     def crash(*args: Path) -> None:
         if len(done) == 5:
             raise KeyboardInterrupt
         done.append(swap(*args))
 
-    monkeypatch.setattr(parquet, "_swap", crash)
+    monkeypatch.setattr(export_folder, "_swap", crash)
     with pytest.raises(KeyboardInterrupt):
         export(Scan([archive]), tmp_path / "out")
     monkeypatch.undo()
@@ -254,7 +255,7 @@ def test_leftovers_of_a_killed_export_are_cleared(archive: Path, tmp_path: Path)
 
 def test_two_exports_at_once_are_refused(archive: Path, tmp_path: Path) -> None:
     """The second says so instead of mixing its files with the first one's."""
-    with parquet.exporting(tmp_path / "out"), pytest.raises(StateError, match="another export"):
+    with export_folder.exporting(tmp_path / "out"), pytest.raises(StateError, match="another export"):
         export(Scan([archive]), tmp_path / "out")
 
 

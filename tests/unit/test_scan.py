@@ -195,7 +195,7 @@ def test_the_temporary_folder_goes_with_the_tables(
 
 def test_other_processes_give_the_same_tables(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it pays families are decoded elsewhere; the rows and their order do not tell."""
-    monkeypatch.setattr(scanning, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(workers, "PARALLEL_BYTES", 0)
     monkeypatch.setattr(scanning, "BATCH_BYTES", 1)
     started: list[int] = []
     popen = subprocess.Popen
@@ -229,7 +229,7 @@ def test_a_script_without_a_guard_may_scan_in_parallel(archive: Path, tmp_path: 
 
 def test_a_worker_that_dies_is_an_error_that_says_so(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed for want of memory, say: the query fails in words, and the next one starts anew."""
-    monkeypatch.setattr(scanning, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(workers, "PARALLEL_BYTES", 0)
     monkeypatch.setattr(workers, "_CODE", "import os; os._exit(9)  # {path}")
     usage = pm.scan(archive, processes=2).usage
     with pytest.raises(Exception, match="decoding process ended early"):

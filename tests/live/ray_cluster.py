@@ -1,0 +1,54 @@
+"""A Ray cluster of this machine: a head that does no work, and nodes of one CPU each, as on so many machines."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray.cluster_utils import Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_STORE_BYTES = 200 << 20
+
+
+class Nodes:
+    """The nodes of a cluster that runs; made by `nodes`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._workers: list[Any] = []
+
+    def add(self) -> None:
+        """Add a node of one CPU."""
+        self._workers.append(self._cluster.add_node(num_cpus=1, object_store_memory=_STORE_BYTES))
+
+    def take_away(self) -> None:
+        """Take the latest node away, as when its machine loses power."""
+        self._cluster.remove_node(self._workers.pop(), allow_graceful=False)
+
+
+@contextlib.contextmanager
+def nodes(count: int) -> Iterator[Nodes]:
+    """Run a cluster, and connect to it."""
+    head = {
+        "num_cpus": 0,
+        "include_dashboard": False,
+        "object_store_memory": _STORE_BYTES,
+    }
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        running = Nodes(cluster)
+        for _ in range(count):
+            running.add()
+        cluster.wait_for_nodes()
+        ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
+        try:
+            yield running
+        finally:
+            ray.shutdown()
+    finally:
+        cluster.shutdown()

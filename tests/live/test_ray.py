@@ -1,0 +1,131 @@
+"""`export --engine ray` on a cluster of this machine: what one process reads, row for row, whoever is lost on the way."""
+
+from __future__ import annotations
+
+import contextlib
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+from polars.testing import assert_frame_equal
+
+import pimetrics as pm
+from pimetrics import scanning
+from pimetrics.cluster import Cluster
+from pimetrics.errors import SourceError
+from pimetrics.exporting import export
+from pimetrics.scanning import Scan
+from pimetrics.workers import Job
+from tests.bench.generate import write_files
+from tests.live.prometheus import until
+from tests.live.ray_cluster import Nodes, nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from pimetrics.sinks.spill import Spill
+    from pimetrics.workers import Pool
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Nodes]:
+    """Two nodes of one CPU each, and a head that only steers."""
+    with nodes(2) as running:
+        yield running
+
+
+@pytest.fixture
+def small_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task a family."""
+    monkeypatch.setattr(scanning, "BATCH_FAMILIES", 1)
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Path:
+    """Generated sessions, and recordings with the session files that share their facts."""
+    folder = tmp_path_factory.mktemp("archive")
+    write_files(folder, "session", 40, seed=9)
+    for path in (fixtures / "streams" / "1.6.0").glob("*.jsonl"):
+        (folder / path.name).symlink_to(path)
+    return folder
+
+
+class Watched(Cluster):
+    """A cluster that calls somebody when so many tasks are done."""
+
+    def __init__(self, then: dict[int, Callable[[], None]]) -> None:
+        super().__init__()
+        self._then = then
+        self.done = 0
+
+    def pool(self, missing: int) -> Pool:
+        pool = super().pool(missing)
+        submit = pool.submit
+
+        def watched(job: Job) -> Future[Spill]:
+            future = submit(job)
+            future.add_done_callback(self._count)
+            return future
+
+        pool.submit = watched
+        return pool
+
+    def _count(self, _future: Future[Spill]) -> None:
+        self.done += 1
+        self._then.pop(self.done, lambda: None)()
+
+
+def assert_same(lake: str, sources: Sequence[Path] | Path) -> None:
+    """Every table is what `read` says, to the last column."""
+    for (_, got), (_, want) in zip(pm.read(lake).items(), pm.read(sources).items(), strict=True):
+        assert_frame_equal(got, want)
+
+
+def test_a_cluster_writes_what_one_process_reads(
+    two: Nodes, archive: Path, tmp_path: Path, small_jobs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker is killed and a node is taken away on the way, and it is the same."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    killed: list[int] = []
+
+    def kill_a_worker() -> None:
+        until(a_worker_is_killed, "a task that runs")
+
+    def a_worker_is_killed() -> bool:
+        for process in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if process.name().startswith("ray::_do"):
+                    process.kill()
+                    killed.append(process.pid)
+                    return True
+        return False
+
+    lake = f"file://{tmp_path}/lake"
+    cluster = Watched({3: kill_a_worker, 6: two.take_away})
+    outcome = export(Scan([archive], engine=cluster), lake)
+    assert cluster.done == outcome.decoded == outcome.families
+    two.add()
+    assert killed
+    assert_same(lake, archive)
+
+
+def test_the_same_folder_export(two: Nodes, archive: Path, tmp_path: Path, small_jobs: None) -> None:
+    """Byte for byte the files of an export by one process."""
+    export(Scan([archive], engine=Cluster()), tmp_path / "ray")
+    export(Scan([archive]), tmp_path / "one")
+    names = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*.parquet"))
+    assert names == sorted(path.relative_to(tmp_path / "ray") for path in (tmp_path / "ray").rglob("*.parquet"))
+    for name in names:
+        assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "one" / name).read_bytes(), name
+
+
+def test_an_error_of_a_task_is_told_as_here(two: Nodes, tmp_path: Path) -> None:
+    """A file that is gone when its task comes to it: the error of one process, and nothing else is lost."""
+    pool = Cluster().pool(0)
+    gone = pool.submit(Job([[tmp_path / "gone.jsonl"]], tmp_path / "1", events=False, forgive=False))
+    empty = pool.submit(Job([[]], tmp_path / "2", events=False, forgive=False))
+    with pytest.raises(SourceError, match=r"gone\.jsonl"):
+        gone.result()
+    assert not any(sum(rows) for rows in empty.result().rows.values())
