@@ -186,3 +186,12 @@ def test_what_pi_writes_is_not_decoded_in_full(monkeypatch: pytest.MonkeyPatch) 
     assert decode(session.stream_bytes).records["message_update"] == 8
     rest = {line[: line.index(b'"', 9)] for line in seen if b'"role":"system"' not in line}
     assert rest == {b'{"type":"agent_settled'}
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"type":"agent_start}', b'{"type":"session_', b'{"type":"message_end', b'{"type":"', b"{"]
+)
+def test_a_line_without_the_end_of_its_type_is_a_reject(line: bytes) -> None:
+    """A line torn inside its type is one reject, wherever it stands."""
+    same(lines(b'{"type":"turn_start"}', line, b'{"type":"turn_start"}'))
+    assert read(lines(b'{"type":"turn_start"}', line)).stats.rejects == {"invalid_json": 1}

@@ -80,7 +80,7 @@ class Shortcut:
             "tool_execution_update": _silent,
             "bash_execution_update": _silent,
         }
-        self._looks = {_TYPE + kind.encode(): look for kind, look in looks.items()}
+        self._looks = {_TYPE + kind.encode() + b'"': look for kind, look in looks.items()}
 
     @staticmethod
     def keep(head: bytes) -> bool:
@@ -90,7 +90,7 @@ class Shortcut:
     def look(self, lines: Sequence[bytes], at: int) -> Skim | Cut | None:
         """Look at a line that is no update; None when it must be decoded in full."""
         line = lines[at]
-        look = self._looks.get(line[: line.find(b'"', 9, 60)])
+        look = self._looks.get(line[: line.find(b'"', 9, 60) + 1])
         if look is not None:
             return look(line)
         if line.startswith(_MESSAGE_START):
