@@ -63,6 +63,7 @@ class Message(NamedTuple):
 
     Attributes:
         odd_timestamp: `timestamp` as it stands when it is no time: no use as a time, and still what copies share.
+        last_text: The last words of a failed tool result, which say whether it was aborted.
         content_hash: Of a user message, which has nothing but its time to tell it from one sent in the same ms.
     """
 

@@ -1,9 +1,9 @@
 """Bytes to records, cut at LF and nowhere else.
 
-The contract: `feed(chunk)` returns what the chunk completed, `finish()` returns the rest. Any split of the bytes into
-chunks gives the same records. No I/O, no clock, and no look inside a record: whether a line is JSON is decoding's
-business. Only the framer knows whether LF came, so it alone can tell a torn last line from a bad one
-(`Record.ended`).
+The contract: `cut(chunk)` returns what the chunk completed, many lines in a `Block` where it can; `feed(chunk)` the
+same, record by record; `finish()` returns the rest. Any split of the bytes into chunks gives the same records. No I/O,
+no clock, and no look inside a record: whether a line is JSON is decoding's business. Only the framer knows whether LF
+came, so it alone can tell a torn last line from a bad one (`Record.ended`).
 
 Memory is bounded by the longest line that has to be kept: a line longer than `HOLD_BYTES` is shown to the injected
 `keep`, and when that says no, only its head and tail are held. A line above the cap is one reject.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from pimetrics.records import MAX_LINE_BYTES, NUL_PADDING, TAIL_BYTES, TOO_LONG, Record, Reject
+from pimetrics.records import BLANK, MAX_LINE_BYTES, NUL_PADDING, TAIL_BYTES, TOO_LONG, Block, Record, Reject
 
 HOLD_BYTES: Final = 1024 * 1024
 """A line is shown to `keep` once it is longer than this; shorter ones are held, so that decoding can check them."""
@@ -26,7 +26,6 @@ HEAD_BYTES: Final = 64 * 1024
 """What is shown to `keep`, and held of the start of a dropped line."""
 
 _BOM: Final = b"\xef\xbb\xbf"
-_BLANK: Final = b" \t\r\v\f"
 
 
 def _keep_all(_head: bytes) -> bool:
@@ -46,7 +45,7 @@ class Framer:
         self._keep = keep
         self._max_line = max_line
         self._offset = 0  # where the unfinished line starts
-        self._line = 1
+        self._number = 1
         self._parts: list[bytes] = []  # the unfinished line, as it came; only its head once `_tail` is set
         self._size = 0  # bytes of the unfinished line so far
         self._asked = False
@@ -58,45 +57,47 @@ class Framer:
         """Offset of the first byte that has not been given out as a record or reject."""
         return self._offset
 
+    def cut(self, chunk: bytes) -> list[Block | Record | Reject]:
+        """Take the next bytes; return the lines that they complete, in order."""
+        if len(chunk) > HOLD_BYTES:
+            return [item for at in range(0, len(chunk), HOLD_BYTES) for item in self.cut(chunk[at : at + HOLD_BYTES])]
+        out: list[Block | Record | Reject] = []
+        lines = chunk.split(b"\n")
+        rest = lines.pop()
+        if lines and self._size:
+            self._grow(lines.pop(0))
+            out += self._close(ended=True)
+        if lines and not self._offset:
+            out += self._line(lines.pop(0))  # it alone may begin with a BOM
+        if lines:
+            if b"\r" not in chunk and b"\x00" not in chunk:
+                out.append(Block(lines, self._offset, self._number))
+                self._offset += sum(map(len, lines)) + len(lines)
+                self._number += len(lines)
+            else:
+                for line in lines:
+                    out += self._line(line)
+        self._grow(rest)
+        return out
+
     def feed(self, chunk: bytes) -> list[Record | Reject]:
-        """Take the next bytes; return the lines that they complete, in order (none, one or many)."""
+        """Do as `cut`, with a record a line (or a reject, or nothing for a blank one)."""
         out: list[Record | Reject] = []
-        first = 0
-        if self._size:
-            cut = chunk.find(b"\n")
-            if cut < 0:
-                self._grow(chunk)
-                return out
-            self._grow(chunk[:cut])
-            self._close(out, ended=True)
-            first = cut + 1
-        end = chunk.rfind(b"\n", first)
-        if end >= 0:
-            self._lines(chunk[first:end], out)
-            first = end + 1
-        self._grow(chunk[first:])
+        for item in self.cut(chunk):
+            if isinstance(item, Block):
+                out += item.records()
+            else:
+                out.append(item)
         return out
 
     def finish(self) -> list[Record | Reject]:
         """The source has ended: return its last line if it had no LF. The framer is then empty."""
-        out: list[Record | Reject] = []
-        if self._size:
-            self._close(out, ended=False)
-        return out
+        return self._close(ended=False) if self._size else []
 
-    def _lines(self, block: bytes, out: list[Record | Reject]) -> None:
-        """Give out whole lines that came in one piece."""
-        for line in block.split(b"\n"):
-            size = len(line)
-            if size > HOLD_BYTES:
-                self._grow(line)
-                self._close(out, ended=True)
-                continue
-            item = _item(line, self._offset, self._line, ended=True)
-            if item is not None:
-                out.append(item)
-            self._offset += size + 1
-            self._line += 1
+    def _line(self, line: bytes) -> list[Record | Reject]:
+        """Give out a line that came whole."""
+        self._grow(line)
+        return self._close(ended=True)
 
     def _grow(self, piece: bytes) -> None:
         # Once `keep` was asked, the first part holds at least the head.
@@ -116,26 +117,24 @@ class Framer:
             self._tail = b"".join(self._parts[-2:])[-TAIL_BYTES:]
             self._parts = [self._parts[0][:HEAD_BYTES]]
 
-    def _close(self, out: list[Record | Reject], *, ended: bool) -> None:
+    def _close(self, *, ended: bool) -> list[Record | Reject]:
+        """Give out the unfinished line, which ends here: one item, none when it is blank."""
         parts, tail, size, wanted = self._parts, self._tail, self._size, self._wanted
+        offset, number = self._offset, self._number
         self._parts, self._tail, self._size, self._wanted, self._asked = [], None, 0, True, False
+        self._offset += size + (1 if ended else 0)
+        self._number += 1
         if tail is None:
             line = parts[0] if len(parts) == 1 else b"".join(parts)
             parts.clear()  # a long line is not held twice while it is decoded
-            item = _item(line, self._offset, self._line, ended=ended)
-            if item is not None:
-                out.append(item)
-        elif wanted:
-            out.append(Reject(TOO_LONG, self._offset, self._line, size))
-        else:
-            data = parts[0] + tail.removesuffix(b"\r")
-            out.append(Record(data, self._offset, self._line, size, whole=False, ended=ended))
-        self._offset += size + (1 if ended else 0)
-        self._line += 1
+            return _items(line, offset, number, ended=ended)
+        if wanted:
+            return [Reject(TOO_LONG, offset, number, size)]
+        return [Record(parts[0] + tail.removesuffix(b"\r"), offset, number, size, whole=False, ended=ended)]
 
 
-def _item(line: bytes, offset: int, number: int, *, ended: bool) -> Record | Reject | None:
-    """Turn one physical line into a record, a reject for NULs only, or None for a blank line."""
+def _items(line: bytes, offset: int, number: int, *, ended: bool) -> list[Record | Reject]:
+    """Turn one physical line into a record, a reject for NULs only, or nothing for a blank line."""
     size = len(line)
     if line[-1:] == b"\r":
         line = line[:-1]
@@ -143,10 +142,10 @@ def _item(line: bytes, offset: int, number: int, *, ended: bool) -> Record | Rej
         if offset == 0 and line.startswith(_BOM):
             line = line[3:]
         if line[:1] == b"\x00":
-            stripped = line.lstrip(b"\x00" + _BLANK)
+            stripped = line.lstrip(b"\x00" + BLANK)
             if not stripped:
-                return Reject(NUL_PADDING, offset, number, size)
+                return [Reject(NUL_PADDING, offset, number, size)]
             line = stripped
-        if not line.strip(_BLANK):
-            return None
-    return Record(line, offset, number, size, ended=ended)
+        if not line.strip(BLANK):
+            return []
+    return [Record(line, offset, number, size, ended=ended)]

@@ -9,7 +9,7 @@ import gc
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -18,7 +18,7 @@ from typing import Protocol
 from pimetrics.decoding import Decoder
 from pimetrics.events import Decoded
 from pimetrics.framing import Framer
-from pimetrics.records import MAX_LINE_BYTES, Record, Reject
+from pimetrics.records import MAX_LINE_BYTES, Block, Record, Reject
 from pimetrics.reducing import Reduction
 from pimetrics.rows import Part, Row
 
@@ -84,29 +84,32 @@ class Source:
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes."""
         self._pipeline.stats.bytes_read += len(chunk)
-        self._take(self._framer.feed(chunk))
+        if self._pipeline.events:
+            self._take_one_by_one(self._framer.feed(chunk))
+        else:
+            self._reduce(self._framer.cut(chunk))
 
     def finish(self) -> None:
         """The source has ended for good: what is open is unfinished."""
-        self._take(self._framer.finish())
+        self._take_one_by_one(self._framer.finish())
         if self._reduction is not None:
             self._pipeline.ledger.add(self._reduction.finish())
 
-    def _take(self, items: list[Record | Reject]) -> None:
-        if self._pipeline.events:
-            for item in items:  # one by one, so that each record is told with the session it stands in
-                self._reduce([item])
-        elif items:
-            self._reduce(items)
+    def _take_one_by_one(self, items: list[Record | Reject]) -> None:
+        """Take items so that each record is told with the session it stands in."""
+        for item in items:
+            self._reduce([item])
 
-    def _reduce(self, items: list[Record | Reject]) -> None:
+    def _reduce(self, items: Sequence[Block | Record | Reject]) -> None:
+        if not items:
+            return
         decoded = self._decoder.feed(items)
         self._count(decoded)
         if self._reduction is None:
             self._reduction = Reduction(self.name)
         if self._reduction.first_record is None:
             bad = {reject.offset for reject in decoded.rejects}
-            first = next((i.data for i in items if isinstance(i, Record) and i.offset not in bad), None)
+            first = next((record.data for record in _records(items) if record.offset not in bad), None)
             if first is not None:
                 self._reduction.first_record = _record_hash(first)
         rows = self._reduction.feed(decoded.events)
@@ -157,6 +160,14 @@ class Source:
             }
             yield Row("events", (self.name, record.offset, self._logged), values, part)
             self._logged += 1
+
+
+def _records(items: Sequence[Block | Record | Reject]) -> Iterator[Record]:
+    for item in items:
+        if isinstance(item, Block):
+            yield from item.records()
+        elif isinstance(item, Record):
+            yield item
 
 
 def _record_hash(line: bytes) -> str:

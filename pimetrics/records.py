@@ -1,10 +1,12 @@
-"""What framing hands on: a record with its place in the source, or a reject that says why there is none.
+"""What framing hands on: records with their place in the source, or rejects that say why there is none.
 
 Vocabulary only. Sizes are bytes, offsets count from the start of the (decompressed) source, line numbers from 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 MAX_LINE_BYTES: Final = 128 * 1024 * 1024
@@ -21,6 +23,9 @@ INVALID_UTF8: Final = "invalid_utf8"
 NUL_PADDING: Final = "nul_padding"
 TRUNCATED: Final = "truncated"
 TOO_LONG: Final = "too_long"
+BLANK: Final = b" \t\r\v\f"
+"""What a line may hold and still be blank."""
+
 REJECT_REASONS: Final = (INVALID_JSON, NOT_OBJECT, INVALID_UTF8, NUL_PADDING, TRUNCATED, TOO_LONG)
 
 
@@ -51,3 +56,35 @@ class Reject(NamedTuple):
     offset: int
     line_number: int
     size: int
+
+
+class Block:
+    """Whole lines that came in one piece and need nothing said of each: no CR or NUL in them, none of them long.
+
+    A record a line is made only for those that somebody asks for: for a line that is skipped it would cost more than
+    the skipping.
+
+    Attributes:
+        lines: The lines without their LF, blank ones included.
+        offset: Byte offset of the first one in the source.
+        line_number: Physical line of the first one, from 1.
+    """
+
+    __slots__ = ("_starts", "line_number", "lines", "offset")
+
+    def __init__(self, lines: list[bytes], offset: int, line_number: int) -> None:
+        self.lines = lines
+        self.offset = offset
+        self.line_number = line_number
+        self._starts: list[int] | None = None
+
+    def record(self, index: int) -> Record:
+        """Return one of its lines with its place."""
+        if self._starts is None:
+            self._starts = list(accumulate((len(line) + 1 for line in self.lines), initial=self.offset))
+        line = self.lines[index]
+        return Record(line, self._starts[index], self.line_number + index, len(line))
+
+    def records(self) -> Iterator[Record]:
+        """Yield those of its lines that are not blank."""
+        return (self.record(index) for index, line in enumerate(self.lines) if line.strip(BLANK))

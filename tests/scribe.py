@@ -313,10 +313,9 @@ class _Pi:
                 "toolName": call.tool,
                 "content": content,
                 "isError": call.outcome != "ok",
+                **({"durationMs": call.ms} if self.dialect.durations else {}),
                 "timestamp": self.now,
             }
-            if self.dialect.durations:
-                message["durationMs"] = call.ms
             self.event("message_start", message=message)
             self.settle(message)
             results.append(message)

@@ -141,7 +141,7 @@ def decode(data: bytes, **options: Any) -> Decoded:
     """Frame and decode one source in one piece."""
     decoder = Decoder(**options)
     framer = Framer(decoder.keep)
-    return decoder.feed([*framer.feed(data), *framer.finish()])
+    return decoder.feed([*framer.cut(data), *framer.finish()])
 
 
 def reduce(data: bytes, source: str = "s") -> list[Row]:

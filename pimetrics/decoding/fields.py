@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from datetime import UTC, datetime
 from hashlib import blake2b
+from json.encoder import encode_basestring
 from typing import Any, Final
 
 from pimetrics.events import Call, Entry, Message, Usage
@@ -102,7 +103,8 @@ def time_iso(value: Any) -> int | None:
         return None
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)
-    return time_ms(round(when.timestamp() * 1000))
+    found = round(when.timestamp() * 1000)
+    return found if MIN_TIME_MS <= found <= MAX_TIME_MS else None
 
 
 def size(value: str) -> int:
@@ -179,9 +181,20 @@ def args_bytes(value: Any) -> int | None:
     if value is None:
         return None
     try:
-        return size(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+        return _compact_size(value)
     except RecursionError:
         return None  # a thousand levels deep: nobody's arguments, and no reason to lose the call
+
+
+def _compact_size(value: Any) -> int:
+    # Most arguments are an object of a few texts: a fifth of the time of encoding it to measure it.
+    if type(value) is str:
+        return size(encode_basestring(value))
+    if type(value) is dict and value:
+        return 1 + sum([size(encode_basestring(key)) + 2 + _compact_size(each) for key, each in value.items()])
+    if type(value) is list and value:
+        return 1 + sum([1 + _compact_size(each) for each in value])
+    return size(json.dumps(value))  # a number, a word, or empty: ASCII in any style
 
 
 def content(raw: Any) -> tuple[int, str, tuple[Call, ...]]:
@@ -192,24 +205,22 @@ def content(raw: Any) -> tuple[int, str, tuple[Call, ...]]:
         return 0, "", ()
     total = 0
     last = ""
-    calls: list[Call] = []
+    calls: tuple[Call, ...] = ()
     for block in raw:
         if type(block) is not dict:
             continue
         kind = block.get("type")
         if kind == "toolCall":
-            call_id = text(block.get("id"))
-            if call_id is not None:
-                calls.append(Call(call_id, text(block.get("name")) or "", args_bytes(block.get("arguments"))))
+            call_id, name = block.get("id"), block.get("name")
+            if type(call_id) is str:
+                calls += (Call(call_id, name if type(name) is str else "", args_bytes(block.get("arguments"))),)
             continue
-        body = (
-            block.get("text") if kind == "text" else block.get("thinking") if kind == "thinking" else block.get("data")
-        )
+        body = block.get("text" if kind == "text" else "thinking" if kind == "thinking" else "data")
         if type(body) is str:
-            total += size(body)
+            total += len(body) if body.isascii() else size(body)
             if kind == "text":
                 last = body
-    return total, last[-200:], tuple(calls)
+    return total, last[-200:], calls
 
 
 def _odd(value: Any) -> str | None:
@@ -262,7 +273,7 @@ def message(raw: Any, unknown: Unknown) -> Message | None:
             tool_call_id=text(raw.get("toolCallId")),
             tool=text(raw.get("toolName")),
             is_error=raw.get("isError") is True,
-            last_text=last_text,
+            last_text=last_text if raw.get("isError") is True else "",
             content_bytes=content_bytes,
             odd_timestamp=odd,
         )
@@ -271,11 +282,12 @@ def message(raw: Any, unknown: Unknown) -> Message | None:
         timestamp,
         content_bytes=content_bytes,
         odd_timestamp=odd,
-        content_hash=_content_hash(raw.get("content")) if role == "user" else None,
+        content_hash=content_hash(raw.get("content")) if role == "user" else None,
     )
 
 
-def _content_hash(content: Any) -> str:
+def content_hash(content: Any) -> str:
+    """Return a stable hash of a message's texts, which themselves are never kept."""
     return blake2b(_texts(content).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 

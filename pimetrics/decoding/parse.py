@@ -64,6 +64,20 @@ def parse(records: Sequence[Record], backend: Backend) -> list[list[Object] | st
     return out
 
 
+def parse_arrays(arrays: Sequence[bytes], backend: Backend) -> list[list[Any]]:
+    """Decode what should be the insides of JSON arrays, one array a line; all are empty when one of them is not."""
+    joined = b"[" + b"]\n[".join(arrays) + b"]"
+    if _HALF.search(joined):
+        joined = _mend_surrogates(joined)
+    try:
+        found = _values(joined, backend)
+    except (ijson.JSONError, UnicodeDecodeError, ValueError):
+        found = []
+    if len(found) != len(arrays) or not all(type(each) is list for each in found):
+        return [[] for _ in arrays]
+    return found
+
+
 def _batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
     first = size = 0
     for index, record in enumerate(records):
@@ -83,7 +97,7 @@ def _parse_batch(batch: Sequence[Record], backend: Backend) -> list[Object] | No
     if not all(line[:1] == b"{" and line[-1:] == b"}" for line in lines):
         return None
     joined = b"\n".join(lines)
-    if b"\\ud" in joined or b"\\uD" in joined:
+    if _HALF.search(joined):
         joined = _mend_surrogates(joined)
     try:
         objects = _values(joined, backend)
@@ -96,7 +110,7 @@ def _parse_batch(batch: Sequence[Record], backend: Backend) -> list[Object] | No
 
 def _parse_line(record: Record, backend: Backend) -> list[Object] | str:
     line = record.data
-    if b"\\ud" in line or b"\\uD" in line:
+    if _HALF.search(line):
         line = _mend_surrogates(line)
     try:
         values = _values(line, backend)
@@ -149,6 +163,7 @@ class _Text:
         return self._rest.pop() if size and self._rest else b""
 
 
+_HALF: Final = re.compile(rb"\\u[dD]")
 _SURROGATES: Final = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair: kept
     rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"  # a half without its other half

@@ -114,7 +114,7 @@ def _tool_end(raw: Raw, unknown: Unknown, received: int | None) -> Event | None:
         call_id,
         fields.text(raw.get("toolName")) or "",
         raw.get("isError") is True,
-        last,
+        last if raw.get("isError") is True else "",
         fields.duration(raw.get("durationMs"), unknown),
         total,
         fields.text(raw.get("parentToolCallId")),
