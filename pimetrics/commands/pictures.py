@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-import polars as pl
-from altair.typing import ChartType
-
 from pimetrics import plots
 from pimetrics.plots import spans
 from pimetrics.plots.inline import dark_rules, inline
+from pimetrics.plots.rendering import Chart
 from pimetrics.reports import top
 from pimetrics.reports.html import Picture
 from pimetrics.reports.pages import TITLES
@@ -19,9 +17,6 @@ from pimetrics.sinks.frames import Tables, tables
 
 COLOURS: Final = dark_rules("svg")
 """CSS that turns the charts dark."""
-
-_QUARTER_MS: Final = 900_000
-"""Every zone is off UTC by whole quarters of an hour, and changes at whole quarters."""
 
 _EITHER: Final = (("reported", "arrival"), ("entry",))
 """Sources of durations: measured ones, and where there are none, those of session entries."""
@@ -37,7 +32,7 @@ class Pictures:
 
     def __init__(self, facts: Facts, zone: Zone) -> None:
         found = tables(facts.rows)
-        self._tables = Tables(**{name: _local(table, zone) for name, table in found.items()})
+        self._tables = Tables(**{name: spans.in_zone(table, zone.local) for name, table in found.items()})
         self._facts = facts
         self._zone = zone
         self._models = plots.ranked(self._tables.usage)
@@ -47,41 +42,41 @@ class Pictures:
         draw = _CHARTS.get(title)
         return [Picture(*inline(chart)) for chart in draw(self) if not plots.is_empty(chart)] if draw else []
 
-    def by_time(self, every: spans.Every | None) -> Iterator[ChartType]:
+    def by_time(self, every: spans.Every | None) -> Iterator[Chart]:
         """Draw cost and cache hits over time."""
         usage, zone = self._tables.usage, self._zone.name
         yield plots.cost_by_day(usage, models=self._models, every=every, timezone=zone)
         yield plots.cache_hit_rate(usage, models=self._models, every=every, timezone=zone)
 
-    def by_model(self) -> Iterator[ChartType]:
+    def by_model(self) -> Iterator[Chart]:
         """Draw what models cost, and how fast they are."""
         usage = self._tables.usage
         yield plots.cost_by(usage, models=self._models)
         yield _first_of(lambda sources: plots.request_latency(usage, sources=sources))
         yield _first_of(lambda sources: plots.tokens_per_second(usage, sources=sources))
 
-    def by_column(self, column: str, *, with_tools: bool = False) -> Iterator[ChartType]:
+    def by_column(self, column: str, *, with_tools: bool = False) -> Iterator[Chart]:
         """Draw what each name of a column cost."""
         yield plots.cost_by(self._tables.usage, column, sessions=self._tables.sessions, with_tools=with_tools)
 
-    def by_tool(self) -> Iterator[ChartType]:
+    def by_tool(self) -> Iterator[Chart]:
         """Draw how long tools take, and what they put into the context."""
         calls = self._tables.tool_calls
         yield _first_of(lambda sources: plots.tool_latency(calls, sources=sources))
         yield plots.context_share(self._tables.messages, calls)
 
-    def by_error(self) -> Iterator[ChartType]:
+    def by_error(self) -> Iterator[Chart]:
         """Draw what retries cost and brought."""
         yield plots.retry_waste(self._tables.retries)
         yield plots.retry_success(self._tables.retries)
 
-    def by_compaction(self) -> Iterator[ChartType]:
+    def by_compaction(self) -> Iterator[Chart]:
         """Draw what compactions take out of a growing context."""
         t, zone = self._tables, self._zone.name
         yield plots.compaction_savings(t.compactions, timezone=zone)
         yield plots.context_growth(t.usage, t.compactions)
 
-    def by_prompt(self) -> Iterator[ChartType]:
+    def by_prompt(self) -> Iterator[Chart]:
         """Draw what prompts cost, and how the dearest went."""
         t, zone = self._tables, self._zone.name
         yield plots.cost_per_prompt(t.usage)
@@ -96,12 +91,12 @@ class Pictures:
                 timezone=zone,
             )
 
-    def by_turn(self) -> Iterator[ChartType]:
+    def by_turn(self) -> Iterator[Chart]:
         """Draw what made the dearest turns expensive."""
         yield plots.dearest_turns(self._tables.usage, timezone=self._zone.name)
 
 
-_CHARTS: Final[dict[str, Callable[[Pictures], Iterator[ChartType]]]] = {
+_CHARTS: Final[dict[str, Callable[[Pictures], Iterator[Chart]]]] = {
     TITLES["day"]: lambda p: p.by_time(None),  # weeks or months, where days would be too many
     TITLES["week"]: lambda p: p.by_time("week"),
     TITLES["month"]: lambda p: p.by_time("month"),
@@ -119,21 +114,7 @@ _CHARTS: Final[dict[str, Callable[[Pictures], Iterator[ChartType]]]] = {
 }
 
 
-def _first_of(drawn: Callable[[Sequence[str]], ChartType]) -> ChartType:
+def _first_of(drawn: Callable[[Sequence[str]], Chart]) -> Chart:
     """Return the chart of measured durations, else that of those of session entries."""
     measured, entries = (drawn(sources) for sources in _EITHER)
     return entries if plots.is_empty(measured) else measured
-
-
-def _local(table: pl.DataFrame, zone: Zone) -> pl.DataFrame:
-    """Turn times into those of a zone, as the tables of the report have them; polars knows fewer zones than Python."""
-    quarters = (pl.col("time").dt.epoch("ms") // _QUARTER_MS).alias("quarter")
-    known = table.select(quarters).unique().drop_nulls()["quarter"].to_list()
-    offsets = [_offset_ms(quarter * _QUARTER_MS, zone) for quarter in known]
-    moved = pl.col("time").dt.epoch("ms") + quarters.replace_strict(known, offsets, default=0, return_dtype=pl.Int64)
-    return table.with_columns(moved.cast(pl.Datetime("ms")).alias("time"))
-
-
-def _offset_ms(at: int, zone: Zone) -> int:
-    offset = zone.local(at).utcoffset()
-    return round(offset.total_seconds() * 1000) if offset else 0

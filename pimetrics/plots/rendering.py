@@ -15,6 +15,9 @@ from pimetrics.errors import WrongUseError, needed
 from pimetrics.names import printable
 from pimetrics.plots.theme import EMPTY, undressed
 
+Chart = ChartType
+"""What every function of `plots` returns."""
+
 _VEGA_LITE: Final = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
 

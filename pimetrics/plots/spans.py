@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
@@ -38,6 +38,9 @@ _MOST_WEEKS: Final = 110
 _MOST_TICKS: Final = 8
 _LEAST_SPANS: Final = 7
 """Room on the axis; a single day is a slim bar in the middle and no wall."""
+
+_QUARTER_MS: Final = 900_000
+"""Every zone is off UTC by whole quarters of an hour, and changes at whole quarters."""
 
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  local times have no zone
 
@@ -107,3 +110,22 @@ def placed(rows: pl.DataFrame, span: Span) -> pl.DataFrame:
     at = pl.col("start").dt.epoch("ms")
     half = span.days * 86_400_000 * 2 // 5
     return rows.with_columns((at - half).alias("from"), (at + half).alias("to"), at.alias("at")).drop("start")
+
+
+def in_zone(table: pl.DataFrame, local: Callable[[int], datetime]) -> pl.DataFrame:
+    """Turn the times of a table into those of a zone, without a zone; polars knows fewer zones than Python.
+
+    Args:
+        table: Its times are in `time`.
+        local: Gives the local time of an epoch time, ms.
+    """
+    quarters = (pl.col("time").dt.epoch("ms") // _QUARTER_MS).alias("quarter")
+    known = table.select(quarters).unique().drop_nulls()["quarter"].to_list()
+    offsets = [_offset_ms(local(quarter * _QUARTER_MS)) for quarter in known]
+    moved = pl.col("time").dt.epoch("ms") + quarters.replace_strict(known, offsets, default=0, return_dtype=pl.Int64)
+    return table.with_columns(moved.cast(pl.Datetime("ms")).alias("time"))
+
+
+def _offset_ms(at: datetime) -> int:
+    offset = at.utcoffset()
+    return round(offset.total_seconds() * 1000) if offset else 0

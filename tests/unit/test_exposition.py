@@ -105,7 +105,7 @@ def test_no_counter_falls_for_whom_it_is_shown_at_once(form):
         last = 0.0
         while not stop.is_set():
             page = getattr(shown, form)().decode()
-            now = float(page.split("pi_sessions_total ")[-1].split("\n")[0])
+            now = float(page.split("\npi_sessions_total ")[-1].split("\n")[0])
             if now < last:
                 falls.append((last, now))
             last = now

@@ -215,5 +215,6 @@ def build() -> dict[str, Any]:
     return dashboard(
         "pimetrics-overview", "pimetrics / Overview",
         "What the pi coding agent did and cost in the picked range, and where to look next.",
-        [_range(), _money(), _throughput(), _latency(), _endings(), _models(), _fleet()], variables=("provider", "model", "tool"),
+        [_range(), _money(), _throughput(), _latency(), _endings(), _models(), _fleet()],
+        variables=("provider", "model", "tool"),
     )  # fmt: skip
