@@ -144,20 +144,35 @@ class Child:
         with self._lock:
             if self._status is not None:
                 return
-            pid, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED)
-            if not pid:
-                return
-            if not os.WIFSTOPPED(status):
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            if pid:
                 self._status = status
         if self._status is None:
-            # It stopped as for job control, by itself: without us the shell would see that and take the terminal back.
-            # SIGTSTP does nothing where no shell could continue us.
-            if os.WSTOPSIG(status) in _TERMINAL_STOPS:
-                os.kill(os.getpid(), signal.SIGTSTP)
+            self._stop_too()
             return
         os.write(self._wake, b"x")
         if self._told_to_end:
             threading.Thread(target=self._end_soon, name="grace", daemon=True).start()
+
+    def _stop_too(self) -> None:
+        """Stop as the child did for job control: without us the shell would see that and take the terminal back.
+
+        The shell may continue both of us at any moment, and a stop that comes after that would leave us stopped for
+        nothing. So the signal is first made to wait, where a SIGCONT takes it away, and let through only if the child
+        is stopped still. SIGTSTP does nothing where no shell could continue us.
+        """
+        if not self._stopped(os.WNOWAIT):
+            return
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
+        signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)
+        if not self._stopped() and signal.SIGTSTP in signal.sigpending():
+            signal.sigwait({signal.SIGTSTP})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
+
+    def _stopped(self, flags: int = 0) -> bool:
+        """Whether the child is stopped for job control now, and nobody has asked before (without WNOWAIT)."""
+        state = os.waitid(os.P_PID, self._pid, os.WSTOPPED | os.WNOHANG | flags)
+        return state is not None and state.si_status in _TERMINAL_STOPS
 
     def _end_soon(self) -> None:
         threading.Event().wait(GRACE_S)
