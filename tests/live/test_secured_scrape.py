@@ -121,10 +121,7 @@ def test_a_client_certificate_lets_it_in_and_its_absence_does_not(
         prometheus(prometheus_program, tmp_path, address, interval="1s", jobs=jobs) as server,
     ):
         until(lambda: server.total("sum(pi_cost_usd_total)") == 0.5, "the cost is scraped, once")
-        for job, why in (
-            ("nobody", "certificate required"),
-            ("stranger", "unknown certificate authority"),
-            ("unnamed", ""),
-        ):
-            until(lambda job=job, why=why: why in server.last_error(job) != "", f"{job} is turned away")
+        for job in ("nobody", "stranger", "unnamed"):
+            # In which words depends on whether the alert arrives before the end of the connection.
+            until(lambda job=job: server.last_error(job) != "", f"{job} is turned away")
         assert server.total("sum(up)") == 1
