@@ -17,7 +17,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from pimetrics.records import BLANK, MAX_LINE_BYTES, NUL_PADDING, TAIL_BYTES, TOO_LONG, Block, Record, Reject
+from pimetrics.records import (
+    BLANK,
+    MAX_LINE_BYTES,
+    NUL_PADDING,
+    TAIL_BYTES,
+    TOO_LONG,
+    Block,
+    Record,
+    Reject,
+    count_lines,
+)
 
 HOLD_BYTES: Final = 1024 * 1024
 """A line is shown to `keep` once it is longer than this; shorter ones are held, so that decoding can check them."""
@@ -62,22 +72,22 @@ class Framer:
         if len(chunk) > HOLD_BYTES:
             return [item for at in range(0, len(chunk), HOLD_BYTES) for item in self.cut(chunk[at : at + HOLD_BYTES])]
         out: list[Block | Record | Reject] = []
-        lines = chunk.split(b"\n")
-        rest = lines.pop()
-        if lines and self._size:
-            self._grow(lines.pop(0))
-            out += self._close(ended=True)
-        if lines and not self._offset:
-            out += self._line(lines.pop(0))  # it alone may begin with a BOM
-        if lines:
-            if b"\r" not in chunk and b"\x00" not in chunk:
-                out.append(Block(lines, self._offset, self._number))
-                self._offset += sum(map(len, lines)) + len(lines)
-                self._number += len(lines)
+        end = chunk.rfind(b"\n") + 1
+        start = 0
+        while start < end and (self._size or not self._offset):  # the first line of a source may begin with a BOM
+            stop = chunk.index(b"\n", start)
+            out += self._line(chunk[start:stop])
+            start = stop + 1
+        if start < end:
+            data = chunk[start:end]
+            if b"\r" not in data and b"\x00" not in data:
+                out.append(Block(data, self._offset, self._number))
+                self._offset += len(data)
+                self._number += count_lines(data)
             else:
-                for line in lines:
+                for line in data[:-1].split(b"\n"):
                     out += self._line(line)
-        self._grow(rest)
+        self._grow(chunk[end:])
         return out
 
     def feed(self, chunk: bytes) -> list[Record | Reject]:
@@ -95,7 +105,7 @@ class Framer:
         return self._close(ended=False) if self._size else []
 
     def _line(self, line: bytes) -> list[Record | Reject]:
-        """Give out a line that came whole."""
+        """Take a line to its end, and give it out."""
         self._grow(line)
         return self._close(ended=True)
 

@@ -6,7 +6,6 @@ Vocabulary only. Sizes are bytes, offsets count from the start of the (decompres
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Final, NamedTuple
 
 MAX_LINE_BYTES: Final = 128 * 1024 * 1024
@@ -27,6 +26,11 @@ BLANK: Final = b" \t\r\v\f"
 """What a line may hold and still be blank."""
 
 REJECT_REASONS: Final = (INVALID_JSON, NOT_OBJECT, INVALID_UTF8, NUL_PADDING, TRUNCATED, TOO_LONG)
+
+
+def count_lines(data: bytes) -> int:
+    """Count line ends: removing single bytes looks for them with `memchr`, five times as fast as `count`."""
+    return len(data) - len(data.replace(b"\n", b""))
 
 
 class Record(NamedTuple):
@@ -65,26 +69,33 @@ class Block:
     the skipping.
 
     Attributes:
-        lines: The lines without their LF, blank ones included.
+        data: The lines, each with its LF, blank ones included.
         offset: Byte offset of the first one in the source.
         line_number: Physical line of the first one, from 1.
     """
 
-    __slots__ = ("_starts", "line_number", "lines", "offset")
+    __slots__ = ("_counted", "data", "line_number", "offset")
 
-    def __init__(self, lines: list[bytes], offset: int, line_number: int) -> None:
-        self.lines = lines
+    def __init__(self, data: bytes, offset: int, line_number: int) -> None:
+        self.data = data
         self.offset = offset
         self.line_number = line_number
-        self._starts: list[int] | None = None
+        self._counted = (0, line_number)  # (start, number) of the line asked for last
 
-    def record(self, index: int) -> Record:
-        """Return one of its lines with its place."""
-        if self._starts is None:
-            self._starts = list(accumulate((len(line) + 1 for line in self.lines), initial=self.offset))
-        line = self.lines[index]
-        return Record(line, self._starts[index], self.line_number + index, len(line))
+    def record(self, start: int) -> Record:
+        """Return the line that begins at an index of `data`, with its place."""
+        last, number = self._counted
+        if start < last:
+            last, number = 0, self.line_number
+        number += count_lines(self.data[last:start])
+        self._counted = (start, number)
+        line = self.data[start : self.data.index(b"\n", start)]
+        return Record(line, self.offset + start, number, len(line))
 
     def records(self) -> Iterator[Record]:
         """Yield those of its lines that are not blank."""
-        return (self.record(index) for index, line in enumerate(self.lines) if line.strip(BLANK))
+        offset = self.offset
+        for number, line in enumerate(self.data[:-1].split(b"\n"), self.line_number):
+            if line.strip(BLANK):
+                yield Record(line, offset, number, len(line))
+            offset += len(line) + 1

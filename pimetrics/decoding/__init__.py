@@ -43,7 +43,7 @@ class Decoder:
         shortcut = self._shortcut
         batch = Batch(self._backend, shortcut, shortcut, log=self._log)
         decoded = batch.take(items)
-        if shortcut is None or all(starmap(shortcut.agrees, batch.found)):
+        if shortcut is None or (not batch.mistaken and all(starmap(shortcut.agrees, batch.found))):
             return decoded
         shortcut.forget()
         return Batch(self._backend, None, shortcut, log=self._log).take(items)

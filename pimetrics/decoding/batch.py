@@ -9,7 +9,7 @@ from typing import Any
 from pimetrics.decoding import fields, rpc, session, stream
 from pimetrics.decoding.parse import Backend, Object, parse, parse_arrays
 from pimetrics.decoding.shortcut import Cut, Shortcut, Skim
-from pimetrics.decoding.shortcut.sound import stamp
+from pimetrics.decoding.shortcut.stamps import stamp
 from pimetrics.decoding.shortcut.updates import UPDATE
 from pimetrics.events import Decoded, Event
 from pimetrics.names import RECORD_TYPES, UNKNOWN
@@ -29,10 +29,12 @@ class Batch:
 
     Attributes:
         found: The records that were decoded in full, and the types found on each.
+        mistaken: Whether a message was not in the form that it seemed to be in.
     """
 
     def __init__(self, backend: Backend, shortcut: Shortcut | None, dropped: Shortcut | None, *, log: bool) -> None:
         self.found: list[tuple[Record, list[str]]] = []
+        self.mistaken = False
         self._backend = backend
         self._shortcut = shortcut
         self._dropped = dropped
@@ -42,7 +44,7 @@ class Batch:
         self._unknown: Counter[str] = Counter()
         self._rejects: list[Reject] = []
         self._fused = 0
-        self._cuts: list[tuple[int, Cut, Block | Record, int]] = []  # (place, cut, where it is from, index there)
+        self._cuts: list[tuple[int, Cut, Block | Record, int]] = []  # (place, cut, where it is, start there)
         self._waiting: list[tuple[int, Record]] = []
 
     def take(self, items: Iterable[Block | Record | Reject]) -> Decoded:
@@ -75,20 +77,20 @@ class Batch:
     # --- looking ----------------------------------------------------------------------------------------------------
 
     def _block(self, block: Block, shortcut: Shortcut) -> None:
-        lines = block.lines
-        events, records = self._events, self._records
+        data, events, records = block.data, self._events, self._records
         look, cuts = shortcut.look, self._cuts
-        at = 0
-        while at < len(lines):
-            line = lines[at]
-            if line.startswith(UPDATE):
-                number, update = shortcut.updates(lines, at)
+        at, size = 0, len(data)
+        while at < size:
+            if data.startswith(UPDATE, at):
+                end, number, update = shortcut.updates(data, at)
                 if number:
                     records["message_update"] += number
                     events.append(update)
-                    at += number
+                    at = end
                     continue
-            seen = look(lines, at)
+            end = data.index(b"\n", at)
+            line = data[at:end]
+            seen = look(line, data, end + 1)
             if seen is None:
                 if line.strip(BLANK):
                     self._wait(block.record(at))
@@ -99,15 +101,14 @@ class Batch:
             else:
                 cuts.append((len(events), seen, block, at))
                 events.append(None)
-            at += 1
+            at = end + 1
 
     def _record(self, record: Record) -> None:
         seen: Skim | Cut | None = None
         if not record.whole:
             seen = self._dropped.look_at_dropped(record) if self._dropped else None
         elif record.ended and self._shortcut:
-            number, update = self._shortcut.updates((record.data,), 0)
-            seen = ("message_update", update) if number else self._shortcut.look((record.data,), 0)
+            seen = self._shortcut.update(record.data) or self._shortcut.look(record.data)
         if seen is None:
             self._wait(record)
         elif isinstance(seen[0], str):
@@ -133,10 +134,12 @@ class Batch:
         """Decode the values of the lines that were cut; lines that are not what they looked like wait for all else."""
         arrays = parse_arrays([cut[1] for _, cut, _, _ in self._cuts], self._backend)
         events, records, unknown = self._events, self._records, self._unknown
-        for (place, (form, _, more), where, index), values in zip(self._cuts, arrays, strict=True):
-            event = form.build(values, unknown, more) if len(values) == form.length else None
+        for (place, (form, _, more), where, start), values in zip(self._cuts, arrays, strict=True):
+            is_form = len(values) == form.length
+            event = form.build(values, unknown, more) if is_form else None
             if event is None:
-                self._waiting.append((place, where.record(index) if isinstance(where, Block) else where))
+                self.mistaken |= not is_form and form.kind == "message_end"
+                self._waiting.append((place, where.record(start) if isinstance(where, Block) else where))
                 continue
             records[form.kind] += 1
             events[place] = event

@@ -10,26 +10,26 @@ What makes it safe:
 
 - an unescaped quote never stands inside a JSON string, so a pattern with quotes can only be structure;
 - what is taken from a record in part is decoded by ijson, and that proves the rest (see `forms`);
-- a record is skipped only when its bytes prove it (`updates`), or when it is `sound` as far as bytes can tell;
-- a repeat is skipped only when the repeated bytes equal those seen (by length and 64-bit hash);
+- a record is skipped only when its bytes prove that it is one, of its type: they match the `grammar` of JSON, or equal
+  those of a record that was proved (`repeats`: by length and 64-bit hash);
 - anything in another form than pi writes is decoded in full;
-- decoding tells what it found (`agrees`): where a record that begins or ends a run, or settles a message, was not what
-  its first bytes said (fused, broken, keys in another order), the batch is decoded again without the shortcut.
+- decoding tells what it found: where a record that begins or ends a run, or settles a message, was not what its first
+  bytes said (fused, broken, keys in another order), the batch is decoded again without the shortcut.
 
-What it does not see: a fault inside the body of a record that is skipped because it is `sound`, when the fault keeps it
-so. Such a record counts by its type, where decoding would have rejected the line.
+What it does not see: a fault in the middle of an update longer than framing holds, which nobody sees.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable
 from typing import Final
 
 from pimetrics.decoding.shortcut import forms
 from pimetrics.decoding.shortcut.forms import Cut
+from pimetrics.decoding.shortcut.grammar import BLOCKS, OBJECT, SCALAR, STAMP
 from pimetrics.decoding.shortcut.repeats import Repeats
-from pimetrics.decoding.shortcut.sound import is_sound
-from pimetrics.decoding.shortcut.updates import Updates
+from pimetrics.decoding.shortcut.updates import UPDATE, Updates
 from pimetrics.events import Event, Message, Usage
 from pimetrics.records import Record
 
@@ -45,6 +45,11 @@ _STATEFUL_BYTES: Final = frozenset(kind.encode() for kind in _STATEFUL)
 
 DROPPABLE: Final = frozenset({b"message_update", b"tool_execution_update", b"bash_execution_update"})
 """Types whose bodies are never needed: framing may drop them however long they are."""
+
+_SILENT: Final = re.compile(
+    rb'\{"type":"[a-z_]+"(?:,"(?!(?:type|receivedAt)")[A-Za-z]++":(?:%b|\{"content":%b(?:,"details":%b)?\}|%b))*+%b\}'
+    % (SCALAR, BLOCKS, OBJECT, OBJECT, STAMP)
+)
 
 Skim = tuple[str, Event | None]
 """The type of a record that need not be decoded, and its event."""
@@ -87,19 +92,29 @@ class Shortcut:
         """Tell framing whether a long line has to be held: no, when its body is never needed."""
         return _type_of(head) not in DROPPABLE
 
-    def look(self, lines: Sequence[bytes], at: int) -> Skim | Cut | None:
-        """Look at a line that is no update; None when it must be decoded in full."""
-        line = lines[at]
+    def update(self, line: bytes) -> Skim | None:
+        """Look at a line that may be an update."""
+        if not line.startswith(UPDATE):
+            return None
+        _, number, event = self.updates(line + b"\n", 0)
+        return ("message_update", event) if number else None
+
+    def look(self, line: bytes, data: bytes = b"", at: int = 0) -> Skim | Cut | None:
+        """Look at a line that is no update; None when it must be decoded in full. `data` goes on behind it at `at`."""
         look = self._looks.get(line[: line.find(b'"', 9, 60) + 1])
         if look is not None:
             return look(line)
         if line.startswith(_MESSAGE_START):
-            return self._repeats.message_start(line, lines[at + 1] if at + 1 < len(lines) else b"")
+            return self._repeats.message_start(line, data, at)
         return None
 
     def _message_end(self, line: bytes) -> Cut | None:
-        self._repeats.note(line)
-        return forms.message_end(line)
+        cut = forms.message_end(line)
+        if cut is None:
+            self.forget()
+        else:
+            self._repeats.note(line)
+        return cut
 
     def _start(self, line: bytes) -> Cut | None:
         self.forget()
@@ -130,4 +145,4 @@ def _type_of(head: bytes) -> bytes:
 
 def _silent(line: bytes) -> Skim | None:
     """Look at a record that says nothing but that it was there."""
-    return (_type_of(line).decode(), None) if is_sound(line) else None
+    return (_type_of(line).decode(), None) if _SILENT.fullmatch(line) else None

@@ -2,7 +2,7 @@
 
 A repeat is skipped only when the repeated bytes equal those of the `message_end` records of its run, by length and
 64-bit hash (their bodies may be large, and a run long). A `message_start` is skipped when the record that follows says
-the same, or when it is sound.
+the same, or, of an answer, when it matches the grammar.
 """
 
 from __future__ import annotations
@@ -12,25 +12,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from pimetrics.decoding.shortcut.grammar import CHARACTERS, USAGE
-from pimetrics.decoding.shortcut.sound import STAMP, is_sound, is_utf8, stamp
+from pimetrics.decoding.shortcut.grammar import MESSAGE, STAMP
+from pimetrics.decoding.shortcut.stamps import STAMPED, stamp
 from pimetrics.events import Event, Message, MessageStart, RunEnd, TurnEnd
 
 _START: Final = b'{"type":"message_start","message":{"role":"'
+_ANSWER_START: Final = _START + b'assistant"'
 _START_TYPE: Final = b'{"type":"message_start","message":'
-_ANSWER_START: Final = re.compile(
-    (
-        rb'\{"type":"message_start","message":\{"role":"assistant","content":\[\],"api":"STRING","provider":"STRING",'
-        rb'"model":"STRING","usage":%b,"stopReason":"STRING","timestamp":[1-9][0-9]{1,14}\}(?:,"receivedAt":[1-9][0-9]{1,14})?\}'
-        % USAGE
-    ).replace(b"STRING", CHARACTERS)
-)
+_ANSWER: Final = re.compile(rb'\{"type":"message_start","message":%b%b\}' % (MESSAGE, STAMP))
 _END: Final = b'{"type":"message_end","message":'
 _TURN_END: Final = b'{"type":"turn_end","message":'
 _TURN_RESULTS: Final = b',"toolResults":['
 _RUN_END: Final = b'{"type":"agent_end","messages":['
-_RUN_TAIL: Final = re.compile(rb'\](?:,"willRetry":(true|false))?(?:,"receivedAt":[0-9]{1,15})?\}')
-_TURN_TAIL: Final = re.compile(rb'\](?:,"receivedAt":[0-9]{1,15})?\}')
+_RUN_TAIL: Final = re.compile(rb'\](?:,"willRetry":(true|false))?%b\}' % STAMP)
+_TURN_TAIL: Final = re.compile(rb"\]%b\}" % STAMP)
+_LINE_END: Final = re.compile(rb"%b\}\n" % STAMP)
 
 _SILENT_ROLES: Final = frozenset({b"user", b"toolResult", b"system", b"custom"})
 
@@ -52,22 +48,24 @@ class Repeats:
         self._ended.clear()
         self._answer = -1
 
-    def message_start(self, data: bytes, following: bytes) -> tuple[str, Event | None] | None:
-        """Look at a `message_start`; None when it must be decoded in full."""
-        role = data[len(_START) : data.find(b'"', len(_START), len(_START) + 20)] if data.startswith(_START) else b""
-        if role in _SILENT_ROLES:
-            if following.startswith(_END) and following == _END + data[len(_START_TYPE) :]:
-                return "message_start", None  # a record if that is one, and all is decoded again if that is none
-            return ("message_start", None) if is_sound(data) else None
-        if role == b"assistant" and (_ANSWER_START.fullmatch(data) or is_sound(data)) and is_utf8(data):
-            return "message_start", MessageStart(partial(self._load_message, data), stamp(data))
-        return None
+    def message_start(self, line: bytes, data: bytes, at: int) -> tuple[str, Event | None] | None:
+        """Look at a `message_start`; None when it must be decoded in full. What follows it stands in `data` at `at`."""
+        if line.startswith(_ANSWER_START):
+            answer = _ANSWER.fullmatch(line)
+            return answer and ("message_start", MessageStart(partial(self._load_message, line), stamp(line)))
+        role = line[len(_START) : line.find(b'"', len(_START), len(_START) + 20)] if line.startswith(_START) else b""
+        if role not in _SILENT_ROLES or not data.startswith(_END, at):
+            return None
+        stamped = STAMPED.search(line, max(0, len(line) - 40))
+        body = line[len(_START_TYPE) : stamped.start() if stamped else -1]
+        at += len(_END)
+        if not data.startswith(body, at) or not _LINE_END.match(data, at + len(body)) or not _has_one_role(body):
+            return None
+        return "message_start", None  # a record if that is one, and all is decoded again if that is none
 
     def note(self, data: bytes) -> None:
-        """Take note of a `message_end`."""
-        if not data.startswith(_END):
-            return
-        stamped = STAMP.search(data, max(0, len(data) - 40))
+        """Take note of a `message_end` in a form that leaves no doubt what its message is."""
+        stamped = STAMPED.search(data, max(0, len(data) - 40))
         body = data[len(_END) : stamped.start() if stamped else -1]
         if body.startswith(b'{"role":"assistant"'):
             self._answer = len(self._ended)
@@ -107,3 +105,8 @@ class Repeats:
                 return -1
             at += length
         return at
+
+
+def _has_one_role(body: bytes) -> bool:
+    """Whether no second key of a message can be its role, however it is written."""
+    return body.count(b'"role"') == 1 and b"\\u006" not in body and b"\\u007" not in body

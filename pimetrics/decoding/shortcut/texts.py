@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pimetrics.decoding.shortcut.sound import is_utf8
-
 LONG_BYTES: Final = 512
 """Below this a text costs no more when it is decoded."""
 
@@ -66,8 +64,18 @@ def _end(content: bytes, start: int) -> int:
 
 def _size(text: bytes) -> int | None:
     """Return the bytes of the text that the inside of a JSON string stands for; None when only decoding can tell."""
-    if any(map(text.__contains__, _CONTROL)) or not is_utf8(text):
+    if any(map(text.__contains__, _CONTROL)) or not _is_utf8(text):
         return None
     if _BACKSLASH not in text:
         return len(text)
     return None if _OTHER_ESCAPE.search(text) else len(text) - text.count(b"\\")
+
+
+def _is_utf8(text: bytes) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

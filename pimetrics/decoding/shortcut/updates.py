@@ -1,28 +1,28 @@
 """Runs of `message_update` records: known by their bytes, told as one event.
 
-An update is skipped when its bytes prove that it is a record. Nothing of it is decoded for that; all that is left of a
-run is how many there were, when the first piece came, and the last one, whose usage is decoded if somebody asks.
+An update is skipped when its bytes prove that it is a record of this type: it matches the grammar of JSON in a form
+that pi writes. Nothing of it is decoded for that; all that is left of a run is how many there were, when the first
+piece came, and the last one, whose usage is decoded if somebody asks.
 
-- *Pieces* (from 0.84): the start of an update, up to what it adds, is the same for as long as the reported usage is;
-  it is matched once against the form that pi gives it, and from then on compared. What is added is one JSON string,
-  matched by the grammar of strings.
+- *Pieces* (from 0.84): one search takes a run of them, whole lines, in one go. What stands before the piece is the same
+  for as long as the reported usage is, and is only compared.
 - *Whole messages* (to 0.83): an update repeats the message twice. The message is that of the update before it with the
-  new piece put in at the end of the text that grows, so it is enough to compare bytes. The first of a row, and any
-  other that does more, has to be `sound` instead, and to hold the same message twice.
+  new piece put in at the end of the text that grows, so it is enough to compare bytes. Any other has to match the
+  grammar, once, and to be there twice.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from pimetrics.decoding.fields import time_ms
-from pimetrics.decoding.shortcut.grammar import ASCII_CHARACTERS, CHARACTERS, OBJECT, USAGE
-from pimetrics.decoding.shortcut.sound import is_sound, is_utf8, stamp
+from pimetrics.decoding.shortcut.grammar import CHARACTERS, MESSAGE, OBJECT, STRING, USAGE
+from pimetrics.decoding.shortcut.stamps import stamp
 from pimetrics.events import MessageUpdate, Usage
-from pimetrics.records import TAIL_BYTES
+from pimetrics.records import TAIL_BYTES, count_lines
 
 UPDATE: Final = b'{"type":"message_update",'
 _EVENT: Final = b'"assistantMessageEvent":{"type":"'
@@ -30,35 +30,52 @@ _USAGE: Final = b'"usage":{"'
 _EVENT_WITHIN: Final = 700
 """The longest `usage` object that pi writes is under 400 bytes."""
 
-_HEAD: Final = re.compile(rb'\{"type":"message_update",(?:"usage":%b,)?"assistantMessageEvent":\{"type":"' % USAGE)
-_STEP: Final = re.compile(
-    (
-        rb'(?:text|thinking|toolcall)_(?:(delta)","contentIndex":INDEX,"delta":"(CHARACTERS)"'
-        rb'|start","contentIndex":INDEX(?:,"id":STRING,"toolName":STRING)?'
-        rb'|end","contentIndex":INDEX,(?:"content":STRING|"toolCall":\{"type":"toolCall","id":STRING,"name":STRING,'
-        rb'"arguments":OBJECT\}))(?:,"partial":|\}(?:,"receivedAt":([0-9]{1,15}))?\}$)'
-    )
-    .replace(b"INDEX", b"(?:0|[1-9][0-9]{0,5})")
-    .replace(b"OBJECT", OBJECT)
-    .replace(b"STRING", b'"%b"' % CHARACTERS)
-    .replace(b"CHARACTERS", CHARACTERS)
-)
-_PIECE: Final = re.compile(rb'(%b)"(?:,"partial":|\}(?:,"receivedAt":([0-9]{1,15}))?\}$)' % ASCII_CHARACTERS)
-"""The rest of a line after `"delta":"`, where what is added is ASCII."""
 
+def _form(pattern: bytes) -> re.Pattern[bytes]:
+    for short, full in _PARTS.items():
+        pattern = pattern.replace(short, full)
+    return re.compile(pattern)
+
+
+_PARTS: Final = {
+    b"<HEAD>": rb'\{"type":"message_update",(?:"usage":<USAGE>,)?"assistantMessageEvent":\{"type":"',
+    b"<DELTA>": rb'(?:text|thinking|toolcall)_delta","contentIndex":<INDEX>,"delta":"',
+    b"<EDGE>": (
+        rb'(?:text|thinking|toolcall)_(?:start","contentIndex":<INDEX>(?:,"id":<STRING>,"toolName":<STRING>)?'
+        rb'|end","contentIndex":<INDEX>,(?:"content":<STRING>|"toolCall":<OBJECT>))'
+    ),
+    b"<DONE>": rb"\}(?:,<STAMP>)?\}\n",
+    b"<STAMP>": rb'"receivedAt":(?:0|[1-9][0-9]{0,14})',
+    b"<USAGE>": USAGE,
+    b"<OBJECT>": OBJECT,
+    b"<STRING>": STRING,
+    b"<CHARACTERS>": CHARACTERS,
+    b"<INDEX>": b"(?:0|[1-9][0-9]{0,5})",
+    b"<MESSAGE>": MESSAGE,
+}
+
+_PIECES: Final = _form(rb'(<HEAD>)(?:<DELTA><CHARACTERS>"|<EDGE>)<DONE>(?:\1(?:<DELTA><CHARACTERS>"|<EDGE>)<DONE>)*+')
+"""Lines with the same usage that add a piece to a text, or begin or end one. (No group inside what is repeated: `re` of
+Python 3.11 loses its place there.)"""
+
+_WHOLE: Final = _form(rb'<HEAD>(?:<DELTA>(<CHARACTERS>)"|<EDGE>),"partial":')
+"""The start of a line that repeats the message."""
+
+_MESSAGE: Final = _form(b"<MESSAGE>")
+_END: Final = _form(rb"(?:,(<STAMP>))?\}\n")
+_FIRST_STAMP: Final = _form(rb'_delta","contentIndex":[0-9]++,"delta":"<CHARACTERS>"\},(<STAMP>)')
+
+_DELTA: Final = b'_delta","contentIndex":'
+_STAMPED: Final = b'},"receivedAt":'
 _AGAIN: Final = b'},"message":'
-_END: Final = re.compile(rb'(?:,"receivedAt":([0-9]{1,15}))?\}$')
 _GROWING: Final = re.compile(rb'"(?:,"thinkingSignature":"[^"]*")?(?:,"(?:index|streamIndex)":[0-9]+)?\}\],"api":"')
 """From the end of the text that grows to the end of the content."""
 
 _TAIL_USAGE: Final = re.compile(rb'"usage":(\{"[^{}]*(?:\{[^{}]*\})?[^{}]*\})')
 
-Seen = tuple[bool, int | None]
-"""Whether an update brought a piece, and its arrival stamp."""
-
 
 class Updates:
-    """Knows how the updates of the message in progress begin.
+    """Knows the message in progress.
 
     Args:
         load_usage: Decodes an update line when somebody needs its usage.
@@ -66,89 +83,70 @@ class Updates:
 
     def __init__(self, load_usage: Callable[[bytes], Usage | None]) -> None:
         self._load_usage = load_usage
-        self._head = UPDATE + _EVENT  # what the next update is expected to begin with
-        self._until_piece = b"\n"  # the same, to the text that it adds; nothing begins with this
         self._before = self._after = b""  # the message of the last update, cut where its text grows
 
-    def take(self, lines: Sequence[bytes], first: int) -> tuple[int, MessageUpdate | None]:
-        """Return how many lines from `first` on are updates that need not be decoded, and one event for them all."""
+    def take(self, data: bytes, first: int) -> tuple[int, int, MessageUpdate | None]:
+        """Take the lines from `first` on that are updates and need not be decoded.
+
+        Returns:
+            Where they end, how many they are, and one event for them all.
+        """
         at = first
+        while (pieces := _PIECES.match(data, at)) is not None:
+            at = pieces.end()
+        if at == first:
+            return self._take_whole(data, first)
+        run = data[first:at]
+        last = run[run.rfind(b"\n", 0, -1) + 1 : -1]
+        has_delta = _DELTA in run
+        received = None
+        if has_delta and _STAMPED in run and (found := _FIRST_STAMP.search(run)) is not None:
+            received = _time(found[1])
+        return at, count_lines(run), MessageUpdate(partial(self._load_usage, last), has_delta, received)
+
+    def _take_whole(self, data: bytes, first: int) -> tuple[int, int, MessageUpdate | None]:
+        """Take lines that repeat the message."""
+        number = 0
+        at = last = first
         has_delta = False
         received: int | None = None
-        until, start = self._until_piece, len(self._until_piece)
-        while at < len(lines):
-            line = lines[at]
-            if line.startswith(until) and (piece := _PIECE.match(line, start)) is not None:
-                if piece.end() == len(line) and (piece.lastindex == 1 or received is not None):
-                    has_delta = True
-                    at += 1
-                    continue
-                seen = self._look_at_piece(line, piece)
-            else:
-                seen = self._look(line) if line.startswith(UPDATE) else None
-                until, start = self._until_piece, len(self._until_piece)
-            if seen is None:
+        while (start := _WHOLE.match(data, at)) is not None:
+            end = self._repeated(data, start)
+            if end is None:
                 break
-            at += 1
-            if seen[0]:
+            number += 1
+            last, at = at, end.end()
+            if start[1] is not None:
                 has_delta = True
-                if received is None:
-                    received = seen[1]
-        if at == first:
-            return 0, None
-        return at - first, MessageUpdate(partial(self._load_usage, lines[at - 1]), has_delta, received)
+                if received is None and end[1] is not None:
+                    received = _time(end[1])
+        if not number:
+            return first, 0, None
+        return at, number, MessageUpdate(partial(self._load_usage, data[last : at - 1]), has_delta, received)
 
-    def _look_at_piece(self, line: bytes, piece: re.Match[bytes]) -> Seen | None:
-        """Look at an update that begins as the last one did and adds some ASCII; `piece` is what it adds."""
-        if piece.end() < len(line):
-            return self._whole(line, piece.end(), piece[1])
-        return True, _time(piece[2])
-
-    def _look(self, line: bytes) -> Seen | None:
-        """Look at any update."""
-        if not line.startswith(self._head):
-            head = _HEAD.match(line)
-            if head is None:
-                return self._sound(line)
-            self._head = head[0]
-        step = _STEP.match(line, len(self._head))
-        if step is None or not is_utf8(line):
-            return None
-        if step[1] is not None:
-            self._until_piece = line[: step.start(2)]
-        if step.end() < len(line):
-            return self._whole(line, step.end(), step[2])
-        return step[1] is not None, _time(step[3])
-
-    def _whole(self, line: bytes, at: int, piece: bytes | None) -> Seen | None:
-        """Look at an update whose message stands at `at` and again behind it; None as a piece: it adds none."""
+    def _repeated(self, data: bytes, start: re.Match[bytes]) -> re.Match[bytes] | None:
+        """Check the message that stands behind `start`, and again behind that; return the end of the line."""
+        at = start.end()
+        piece = start[1]
         if piece is not None and self._after:
             before = self._before + piece
             message = before + self._after
-            twice = message + _AGAIN + message
-            if line.startswith(twice, at) and (end := _END.match(line, at + len(twice))) is not None:
-                self._before = before
-                return True, _time(end[1])
-        end = _END.search(line, max(at, len(line) - 40))
-        if end is None:
-            return self._sound(line)
-        size = (end.start() - at - len(_AGAIN)) // 2
-        message = line[at : at + size]
-        if line[at + size : end.start()] != _AGAIN + message or not is_sound(message):
-            return self._sound(line)
-        self._before = self._after = b""
-        grows = _GROWING.search(message, max(0, len(message) - _EVENT_WITHIN))
-        if grows is not None:
-            self._before, self._after = message[: grows.start()], message[grows.start() :]
-        return piece is not None, _time(end[1])
-
-    @staticmethod
-    def _sound(line: bytes) -> Seen | None:
-        at = line.find(_EVENT, len(UPDATE), _EVENT_WITHIN)
-        if at < 0 or (at != len(UPDATE) and not line.startswith(_USAGE, len(UPDATE))) or not is_sound(line):
+            if data.startswith(message, at):
+                end = _again(data, at + len(message), message)
+                if end is not None:
+                    self._before = before
+                    return end
+        found = _MESSAGE.match(data, at)
+        if found is None:
             return None
-        at += len(_EVENT)
-        return line[at : line.find(b'"', at, at + 40)].endswith(b"_delta"), stamp(line)
+        message = found[0]
+        end = _again(data, found.end(), message)
+        if end is not None:
+            self._before = self._after = b""
+            grows = _GROWING.search(message, max(0, len(message) - _EVENT_WITHIN))
+            if grows is not None:
+                self._before, self._after = message[: grows.start()], message[grows.start() :]
+        return end
 
     def dropped(self, data: bytes) -> tuple[str, MessageUpdate] | None:
         """Look at an update whose middle is gone."""
@@ -167,8 +165,15 @@ class Updates:
         return "message_update", MessageUpdate(load, step.endswith(b"_delta"), stamp(data))
 
 
-def _time(digits: bytes | None) -> int | None:
-    return None if digits is None else time_ms(int(digits))
+def _again(data: bytes, at: int, message: bytes) -> re.Match[bytes] | None:
+    """Return the end of a line that repeats a message at `at`."""
+    if not data.startswith(_AGAIN, at) or not data.startswith(message, at + len(_AGAIN)):
+        return None
+    return _END.match(data, at + len(_AGAIN) + len(message))
+
+
+def _time(stamp: bytes) -> int | None:
+    return time_ms(int(stamp[stamp.index(b":") + 1 :]))
 
 
 def _no_usage() -> None:
