@@ -12,12 +12,9 @@ held, only the `}` that may turn out to be its last.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pimetrics.records import MAX_LINE_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 STAMP_KEY: Final = b'"receivedAt"'
 
@@ -92,7 +89,7 @@ class Stamper:
     def _lines(self, lines: bytes, stamp: bytes, out: list[bytes]) -> None:
         """Stamp whole lines, given without the last LF: all at once where they are of the usual form.
 
-        Where a line ends in `}}`, which is no stamp's end, and the next one begins with `{"`, one replacement does both.
+        Where a line ends in `}}`, which is no stamp's end, and the next begins with `{"`, one replacement does both.
         Searching for that is slow, since brackets are everywhere. So each LF first becomes many bytes that are nowhere,
         which makes for a long needle; and one as long as what replaces it is replaced in place.
         """
