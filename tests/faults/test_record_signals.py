@@ -125,16 +125,34 @@ def test_ctrl_c_in_a_pipe_leaves_the_last_records(tmp_path):
     assert unstamped(out.read_bytes()) == b'{"first":1}\n{"last":1}\n'
 
 
-def foreground_runs(shell: Terminal) -> bool:
-    """Whether a job has the shell's terminal, and both record and its command run."""
-    group = os.tcgetpgrp(shell.fd)
-    states = []
+def states(group: int) -> list[str]:
+    """The states of a process group's members, as ps shows them."""
+    found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             state, _, of_group = path.read_text(errors="replace").rpartition(")")[2].split()[:3]
             if int(of_group) == group:
-                states.append(state)
-    return group != shell.pid and len(states) == 2 and "T" not in states
+                found.append(state)
+    return found
+
+
+def foreground_runs(shell: Terminal) -> bool:
+    """Whether a job has the shell's terminal, and both record and its command run."""
+    group = os.tcgetpgrp(shell.fd)
+    return group != shell.pid and len(found := states(group)) == 2 and "T" not in found
+
+
+def suspend(shell: Terminal) -> None:
+    """Type Ctrl-Z to a job that runs, and wait until all of it has stopped.
+
+    The shell has its prompt out when record has stopped; a command that was not yet given the processor since then
+    would still take what is typed next.
+    """
+    until(lambda: foreground_runs(shell), "the job running in the foreground")
+    group = os.tcgetpgrp(shell.fd)
+    shell.type(b"\x1a")
+    shell.until(STOPPED)
+    until(lambda: states(group) == ["T", "T"], "all of the job stopped")
 
 
 @pytest.mark.skipif(shutil.which("bash") is None or sys.platform != "linux", reason="needs bash and /proc")
@@ -150,15 +168,14 @@ def test_a_job_can_be_stopped_and_continued(tmp_path, who):
     with Terminal(["bash", "--norc", "--noprofile", "-i"]) as shell:
         shell.until(rb"\$ ")
         shell.type(f". {shlex.quote(str(script))}\n".encode())
-        if who == "terminal":
+        if who == "command":
+            shell.until(STOPPED)  # what it printed as it suspended itself may come after that
+        else:
             shell.until(rb'"ready"')
-            shell.type(b"\x1a")
-        shell.until(STOPPED)  # what it printed as it suspended itself may come after that
-        for _ in range(2 if who == "terminal" else 0):  # stopped again at once, it goes on again
-            shell.type(b"fg >/dev/null\n")
-            until(lambda: foreground_runs(shell), "the job running in the foreground")
-            shell.type(b"\x1a")
-            shell.until(STOPPED)
+            suspend(shell)
+            for _ in range(2):  # stopped again at once, it goes on again
+                shell.type(b"fg >/dev/null\n")
+                suspend(shell)
         shell.type(b"fg >/dev/null\n")
         until(lambda: foreground_runs(shell), "the job running in the foreground")
         shell.type(b"\n")
