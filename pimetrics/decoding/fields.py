@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
 from datetime import UTC, datetime
-from functools import lru_cache
 from hashlib import blake2b
 from json.encoder import encode_basestring
 from typing import Any, Final
@@ -99,10 +97,6 @@ def time_iso(value: Any) -> int | None:
     """Return epoch ms from an ISO 8601 text (session headers and entries), or None."""
     if type(value) is not str:
         return time_ms(value)
-    if len(value) == 24 and value[19] == "." and value[23] == "Z":  # as pi writes it: a third of the time
-        minute, second, ms = _minute(value[:16]), value[17:19], value[20:23]
-        if minute is not None and value[16] == ":" and value.isascii() and (second + ms).isdigit() and second < "60":
-            return minute + int(second) * 1000 + int(ms)
     try:
         when = datetime.fromisoformat(value)
     except ValueError:
@@ -111,17 +105,6 @@ def time_iso(value: Any) -> int | None:
         when = when.replace(tzinfo=UTC)
     found = round(when.timestamp() * 1000)
     return found if MIN_TIME_MS <= found <= MAX_TIME_MS else None
-
-
-@lru_cache(maxsize=1024)
-def _minute(value: str) -> int | None:
-    """Return epoch ms from `2026-12-02T08:06`, or None for any other form."""
-    if not _MINUTE.fullmatch(value):
-        return None
-    return time_iso(value + ":00Z")
-
-
-_MINUTE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d", re.ASCII)
 
 
 def size(value: str) -> int:

@@ -131,6 +131,7 @@ def test_a_changed_byte_of_a_text_that_is_left_out_is_seen(data: st.DataObject) 
         file[at] = change(data, file[at], file[at].index(b'"content":'))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contents, "LONG_BYTES", 0)
+        patch.setattr(contents, "LONG_CONTENT", 0)
         same(lines(*file))
 
 

@@ -71,13 +71,13 @@ class Form:
         found = self._match(line)
         if found is None:
             return None
-        values = found.groups(b"null")
         at = self._content
-        if at >= 0:
-            # Of an answer only sizes are asked for, and of a result that is none of a failed tool.
-            sizes_only = self._answer or (self._failed >= 0 and values[self._failed] == b"false")
-            content = contents.lay_flat(values[at], answer=self._answer, sizes_only=sizes_only)
-            values = (*values[:at], content, *values[at + 1 :])
+        if at < 0:
+            return self, b",".join(found.groups(b"null"))
+        values = list(found.groups(b"null"))
+        # Of an answer only sizes are asked for, and of a result that is none of a failed tool.
+        sizes_only = self._answer or (self._failed >= 0 and values[self._failed] == b"false")
+        values[at] = contents.lay_flat(values[at], answer=self._answer, sizes_only=sizes_only)
         return self, b",".join(values)
 
 
