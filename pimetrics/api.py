@@ -106,7 +106,6 @@ def load(
     with no_cyclic_gc():
         for name, chunks in _sources(list(paths), watch):
             pipeline.run(name, chunks)
-    ledger.match_resumed()
     ledger.name_directories()
     return ledger, pipeline
 
@@ -148,7 +147,6 @@ def load_files(files: Sequence[Path], *, events: bool = False, forgive: bool) ->
     with no_cyclic_gc():
         for file in files:
             pipeline.run(str(file), _file(file, forgive=forgive))
-    ledger.match_resumed()
     ledger.name_directories()
     return ledger, pipeline
 

@@ -22,6 +22,7 @@ _COMMANDS = {
     "serve": "Follow what pi writes and serve it to Prometheus.",
     "record": "Run pi, or read its pipe, and keep a stamped recording.",
     "backfill": "Print history as OpenMetrics, for promtool.",
+    "ship": "Deliver recordings and session files to a receiver.",
     "demo": "Play bundled recordings into a live exporter.",
     "export": "All tables as Parquet files.",
 }

@@ -21,7 +21,8 @@ from pimetrics.names import printable
 from pimetrics.notices import Notices
 from pimetrics.pipeline import Source
 from pimetrics.rows import Row
-from pimetrics.sources.follow import DAY_SECONDS, Followed, Follower, Piece
+from pimetrics.sources.follow import DAY_SECONDS, Follower
+from pimetrics.sources.followed import Followed, Piece
 from pimetrics.sources.stdin import PipeBuffer
 from pimetrics.sources.waker import Waker
 
@@ -39,7 +40,12 @@ FORGET_ROWS: Final = 1000
 _FORGET_SECONDS: Final = 3600.0
 _SWEEP_SECONDS: Final = 30.0
 _SHOW_SECONDS: Final = 0.2
-_DRAIN_SECONDS: Final = 0.5
+_END_SECONDS: Final = 1.0
+"""How long the end may take to commit what was read; what is left in files by then is there at the next start."""
+
+_PIECE_BYTES: Final = 128 * 1024
+"""How much of a file is taken at once: about 0.1 s of work on the smallest records, since the end waits for it."""
+
 _SHOW_ANYWAY_SECONDS: Final = 5.0
 _MOST_READING: Final = 2000
 
@@ -185,11 +191,11 @@ class Daemon:
         """Commit what waits, also for a twin, and give the ledger free."""
         if self._ledger is None:
             return
-        until = self._now() + _DRAIN_SECONDS
+        until = self._now() + _END_SECONDS
         with self._writing():
-            while self._take_pipe() and self._now() < until:
+            while self._take_pipe() and self._now() < until:  # first: nobody can read a pipe again
                 self._commit_if_due()
-            self._release(float("inf"))
+            self._release(float("inf"), until)
             self._commit_if_due(always=True)
         self._ledger.close()
         self._ledger = None
@@ -218,7 +224,9 @@ class Daemon:
         self._gone.clear()
         self._files_read = 0
         if self._paths:
-            self._follower = Follower(self._paths, known=ledger.files(), fresh=self._idle, ended=self._ended)
+            self._follower = Follower(
+                self._paths, known=ledger.files(), fresh=self._idle, ended=self._ended, block=_PIECE_BYTES
+            )
         self._exporter.publish()
 
     def _commit_if_due(self, *, always: bool = False) -> None:
@@ -374,10 +382,10 @@ class Daemon:
         ledger.add(rows)
         self._marks[file.path] = file.mark
 
-    def _release(self, now: float) -> None:
-        """Give the ledger what has waited long enough for a twin."""
+    def _release(self, now: float, until: float = float("inf")) -> None:
+        """Give the ledger what has waited long enough for a twin by `now`; stop at `until`."""
         assert self._ledger is not None
-        while self._held and self._held[0].due <= now:
+        while self._held and self._held[0].due <= now and self._now() <= until:
             held = self._held[0]
             self._ledger.add(held.rows)
             self._marks[held.mark.path] = held.mark

@@ -119,6 +119,11 @@ class Exporter:
         idle: Seconds of silence after which a source closes its gauges.
         ledger: Where facts are kept; by default in memory.
         zero_hold: Seconds that scrapers are shown a new series at 0 (see `sinks.births`).
+        deliverer: Tells who delivered a source (see `ledger.totals`).
+
+    Attributes:
+        deliveries: How requests of shippers were answered.
+        delivered_bytes: What they brought.
     """
 
     def __init__(
@@ -128,7 +133,11 @@ class Exporter:
         idle: float = IDLE_SECONDS,
         ledger: LiveLedger | None = None,
         zero_hold: float = HOLD_SECONDS,
+        deliverer: Callable[[str], Labels] | None = None,
     ) -> None:
+        self._deliverer = deliverer
+        self.deliveries: Counter[str] = Counter()
+        self.delivered_bytes = 0
         self._ready = False
         self._first_start = True
         self._births = Births(zero_hold)
@@ -192,6 +201,12 @@ class Exporter:
             self._errors.pop(id(source), None)
             self.commit()
 
+    def delivered(self, answer: str, size: int) -> None:
+        """Note how a request of a shipper was answered, and how many bytes it brought; from any thread."""
+        with self._shown:
+            self.deliveries[answer] += 1
+            self.delivered_bytes += size
+
     # --- step by step, for the reader -------------------------------------------------------------------------------
 
     def read(self, source: Source, chunk: bytes) -> list[Row]:
@@ -243,6 +258,7 @@ class Exporter:
         """Show another ledger from now on."""
         self.ledger = ledger
         totals = ledger.totals
+        totals.deliverer = self._deliverer
         with self._shown:
             self._births.load(totals.births)
             self._first_start = not totals.births
@@ -294,6 +310,8 @@ class Exporter:
                 for metric, series in histograms.items():
                     self._hold({metric: series}, Observed((0,) * (len(METRICS[metric].buckets) + 1), 0), now)
             counters |= self._self
+            counters["pimetrics_deliveries_total"] = {(answer,): n for answer, n in self.deliveries.items()}
+            counters["pimetrics_delivered_bytes_total"] = {(): self.delivered_bytes}
             return Snapshot(counters, histograms, self._gauges(), self._ready)
 
     def _hold(self, families: dict[str, dict[Labels, T]], nothing: T, now: float) -> None:

@@ -66,23 +66,32 @@ def compaction_key(anchor: Key, *fields: object) -> Key:
     return ("compaction", anchor, *fields)
 
 
-def unanchored_content(key: Key) -> Key | None:
-    """Return the content of a done compaction that is named without an anchor: what tells it from others all the same.
+def is_done_compaction(key: Key) -> bool:
+    """Whether the key names a compaction that was done, or what it cost."""
+    return key[0] == "compaction" and len(key) == _DONE_PARTS
+
+
+def is_unanchored(key: Key) -> bool:
+    """Whether a done compaction is named without the message before it.
 
     A stream that resumes, forks or switches to a session shows nothing of what stands before; when pi compacts before
     the first message, the stream cannot know the anchor that the session file has.
     """
-    if key[0] != "compaction" or len(key) != _DONE_PARTS:
-        return None
     anchor = key[1]
-    return key[2:4] if isinstance(anchor, tuple) and anchor[0] in {"session", "record"} else None
+    return isinstance(anchor, tuple) and anchor[0] in {"session", "record"}
 
 
-def content(key: Key) -> Key | None:
-    """Return what an anchored compaction that is done has in common with an unanchored name of it."""
-    if key[0] != "compaction" or len(key) != _DONE_PARTS or unanchored_content(key) is not None:
-        return None
-    return key[2:4]
+def content_name(key: Key, session_id: str | None) -> Key:
+    """Name a done compaction by its session and its content, which tell it from others all the same.
+
+    Anchored and unanchored names of it are told apart: two that are anchored differently are two.
+    """
+    return ("unanchored" if is_unanchored(key) else "anchored", session_id, *key[2:4])
+
+
+def counterpart(name: Key) -> Key:
+    """Return the other one of the two names by content."""
+    return ("anchored" if name[0] == "unanchored" else "unanchored", *name[1:])
 
 
 def open_key(alias: Key, ordinal: int) -> Key:

@@ -39,7 +39,15 @@ SOURCE_STATES: Final = ("open", "done", "unreadable", "ignored")
 RESET_REASONS: Final = ("truncated", "replaced", "rewritten")
 DUPLICATE_REASONS: Final = ("other_source",)
 COUNTED_TABLES: Final = ("messages", "usage", "turns", "runs", "prompts", "tool_calls", "retries", "compactions")
-OPEN_LABELS: Final = ("provider", "model", "tool")
+FLEET_LABELS: Final = ("team", "repo", "host")
+OPEN_LABELS: Final = ("provider", "model", "tool", *FLEET_LABELS)
+DELIVERY_ANSWERS: Final = (
+    "taken", "asked", "unauthorized", "malformed", "too_large", "slow", "cut", "gap", "other_content",
+    "other_receiver", "busy", "full",
+)  # fmt: skip
+FLEET_SERIES_CAP: Final = 1000
+"""Combinations of team, repo and host that become series; of the rest each of the three is `other`."""
+
 
 RECORD_TYPES: Final = (
     "session", "agent_start", "agent_end", "agent_settled", "turn_start", "turn_end", "message_start",
@@ -68,7 +76,7 @@ _ERROR_PATTERNS: Final = tuple(
         "quota": r"quota|billing|insufficient.{0,10}(credit|fund|balance)|\b402\b|credit balance",
         "rate_limited": r"rate.?limit|\b429\b|too many requests",
         "authentication": r"\b401\b|\b403\b|unauthori[sz]ed|forbidden|api.?key|authenticat|permission denied",
-        "content_filter": r"content.?(filter|policy)|safety|moderation|refus",
+        "content_filter": r"content.?(filter|policy)|safety|moderation|(?<!connection )\brefus",  # not ECONNREFUSED
         "timeout": r"time.?out|timed out|\b408\b|\b504\b|deadline",
         "network": r"econn|socket|network|fetch failed|connection|terminated|stream ended|eof|enotfound|epipe|dns"
         r"|other side closed|premature|closed before",
@@ -246,6 +254,19 @@ METRICS: Final[dict[str, Metric]] = {
         buckets=_doubling(1.28, 10485.76), scale=MICRO, closed={"outcome": PROMPT_OUTCOMES},
     ),
     "pi_sessions_total": Metric(COUNTER, (), "Sessions seen"),
+    "pi_fleet_tokens_total": Metric(
+        COUNTER, (*FLEET_LABELS, "token_type"), "pi_tokens_total by who delivered it (serve --receive-label)",
+        closed={"token_type": TOKEN_TYPES},
+    ),
+    "pi_fleet_cost_usd_total": Metric(
+        COUNTER, FLEET_LABELS, "pi_cost_usd_total by who delivered it (serve --receive-label)", scale=PICO
+    ),
+    "pi_fleet_requests_total": Metric(
+        COUNTER, FLEET_LABELS, "pi_requests_total by who delivered it (serve --receive-label)"
+    ),
+    "pi_fleet_sessions_total": Metric(
+        COUNTER, FLEET_LABELS, "pi_sessions_total by who delivered it (serve --receive-label)"
+    ),
     "pi_sessions_active": Metric(GAUGE, (), "Sessions with events within the idle time"),
     "pi_runs_active": Metric(GAUGE, (), "Agent runs in progress"),
     "pi_oldest_active_run_start_timestamp_seconds": Metric(
@@ -286,6 +307,13 @@ METRICS: Final[dict[str, Metric]] = {
     ),
     "pimetrics_label_overflow_total": Metric(
         COUNTER, ("label",), "Values of a label that were folded into other", closed={"label": OPEN_LABELS}
+    ),
+    "pimetrics_deliveries_total": Metric(
+        COUNTER, ("answer",), "Requests of shippers by how they were answered (serve --receive)",
+        closed={"answer": DELIVERY_ANSWERS},
+    ),
+    "pimetrics_delivered_bytes_total": Metric(
+        COUNTER, (), "Bytes of recordings that were delivered, decompressed (serve --receive)"
     ),
     "pimetrics_ledger_commits_total": Metric(COUNTER, (), "Batches committed to the ledger"),
     "pimetrics_ledger_commit_failures_total": Metric(COUNTER, (), "Batches that could not be committed and are kept"),

@@ -26,6 +26,9 @@ CHUNK_BYTES = 1 << 20
 """How much of a file is read at once; decoding in batches of this size is as fast as in larger ones."""
 
 
+MAX_REJECT_ROWS = 100_000
+"""Rejects of one source that become rows; more are counted only, or a file of nothing else would fill the memory."""
+
 _STAMP = re.compile(rb',"receivedAt":[0-9]+\}$')
 
 
@@ -59,6 +62,7 @@ class Source:
         self._reduction: Reduction | None = None
         self._errors_told = 0
         self._logged = 0
+        self._rejected = 0
         self.records = 0
         self.known_records = 0
 
@@ -131,7 +135,9 @@ class Source:
 
     def _reject_rows(self, rejects: list[Reject]) -> Iterator[Row]:
         part = Part(self.name)  # a line that gave no record names no session
-        for reject in rejects:
+        listed = rejects[: MAX_REJECT_ROWS - self._rejected]
+        self._rejected += len(listed)
+        for reject in listed:
             values = {
                 "line_number": reject.line_number,
                 "offset_bytes": reject.offset,

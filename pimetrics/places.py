@@ -59,6 +59,11 @@ def state_file() -> Path:
     return _state_dir() / "ledger.db"
 
 
+def ship_dir() -> Path:
+    """Return the folder in which is remembered what was delivered to receivers."""
+    return _state_dir() / "ship"
+
+
 def host_file() -> Path:
     """Return the file in which the name is kept that tells this host from others in a lake."""
     return _state_dir() / "host"

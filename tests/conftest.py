@@ -37,3 +37,11 @@ def no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty folder to follow, with room beside it for a ledger."""
+    made = tmp_path / "followed"
+    made.mkdir()
+    return made

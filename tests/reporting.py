@@ -17,6 +17,7 @@ from rich.console import Console
 
 from pimetrics.api import load
 from pimetrics.cli import main
+from pimetrics.reports.layout import Terminal
 from pimetrics.reports.pages import Page
 from pimetrics.reports.selection import Zone
 from pimetrics.reports.summary import summarize
@@ -80,7 +81,7 @@ def overview(width: int, *paths: Path) -> list[str]:
     """Return the lines of the overview as a terminal of that width shows them."""
     ledger, pipeline = loaded(*paths)
     console = terminal(width)
-    page = Page(console, ledger, Zone("UTC"))
+    page = Page(Terminal(console), ledger, Zone("UTC"))
     page.headline(summarize(ledger, pipeline.stats))
     page.overview()
     page.top(5)

@@ -9,11 +9,14 @@ from itertools import count
 
 import click
 
-from pimetrics.commands.serve import listen, run
+from pimetrics.commands.serve import application
 from pimetrics.exporter import Exporter
 from pimetrics.pipeline import CHUNK_BYTES
 from pimetrics.sources.compressed import read_chunks
 from pimetrics.sources.replay import plan
+from pimetrics.web.listening import listen, shown
+from pimetrics.web.reload import LiveConfig
+from pimetrics.web.server import Server
 
 _PAUSE_SECONDS = 1.0
 """Between two recordings, so that their ends show."""
@@ -32,9 +35,9 @@ def command(address: str, speed: float) -> None:
     stop = threading.Event()
     player = threading.Thread(target=_play, args=(exporter, speed, stop), daemon=True, name="player")
     player.start()
-    host, port = listener.getsockname()[:2]
-    click.echo(f"pimetrics demo: http://{host}:{port}/ (Ctrl-C ends it). Try:\n  curl {host}:{port}/metrics", err=True)
-    run(exporter, listener)
+    where = shown(listener)
+    click.echo(f"pimetrics demo: http://{where}/ (Ctrl-C ends it). Try:\n  curl {where}/metrics", err=True)
+    Server(application(exporter), LiveConfig()).run(sockets=[listener])
     stop.set()
 
 

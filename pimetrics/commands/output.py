@@ -1,8 +1,15 @@
-"""Standard output as commands use it."""
+"""Standard output, and files, as commands write them."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import secrets
 import sys
+from pathlib import Path
+
+from pimetrics.errors import SourceError
+from pimetrics.names import printable
 
 
 def escape_what_cannot_be_printed() -> None:
@@ -10,3 +17,24 @@ def escape_what_cannot_be_printed() -> None:
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all; whoever reads it sees the old one or the new one.
+
+    Raises:
+        SourceError: The file cannot be written.
+    """
+    # Not its own suffix: who collects such files must not read a half-written one.
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with aside.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        reason = error.strerror or str(error)
+        raise SourceError(f"{printable(str(path))} cannot be written ({reason}); choose another file") from None

@@ -20,13 +20,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pimetrics.commands import delivering
+from pimetrics.commands.lengths import Seconds
 from pimetrics.errors import WrongUseError
 from pimetrics.names import printable
+from pimetrics.places import recordings_dir
 from pimetrics.stamping import Stamper
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pimetrics.shipping.beside import Beside
+    from pimetrics.shipping.client import Target
+    from pimetrics.shipping.shipper import Shipper
     from pimetrics.sinks.recording import Recording
     from pimetrics.sinks.retention import Limits
     from pimetrics.sources.process import Child
@@ -63,8 +69,29 @@ _STDOUT = 1
     metavar="SIZE",
     help="Delete its oldest recordings above this size (5GB, 500MiB, off).",
 )
+@delivering.options(required=False)
+@click.option(
+    "--to-wait",
+    "wait_s",
+    type=Seconds(),
+    default="10s",
+    show_default=True,
+    help="How long to go on delivering after the end; what is left then stays for the next time.",
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- CMD...]")
-def command(folder: Path | None, keep: str, max_bytes: str, command: tuple[str, ...]) -> None:
+def command(
+    *,
+    folder: Path | None,
+    keep: str,
+    max_bytes: str,
+    to: str | None,
+    token_file: Path | None,
+    login_file: Path | None,
+    ca_file: Path | None,
+    labels: tuple[str, ...],
+    wait_s: float,
+    command: tuple[str, ...],
+) -> None:
     """Keep a copy of what pi prints, each record stamped with the time of its arrival.
 
     \b
@@ -72,6 +99,7 @@ def command(folder: Path | None, keep: str, max_bytes: str, command: tuple[str, 
                                                           into the recordings folder, where serve looks
     pi --mode json "..." | pimetrics record > run.jsonl   in a pipe: stamped to standard output
     pi --mode json "..." | pimetrics record -o DIR | jq   in a pipe: output untouched, the copy in DIR
+    pimetrics record --to URL -- pi --mode json "..."     deliver it too, to pimetrics serve --receive
 
     Recordings hold everything that pi printed. Only their owner can read them, and they are compressed when settled
     and deleted by --keep and --max-bytes. Pi's exit status is passed on (128+n when signal n ended it).
@@ -90,11 +118,58 @@ def command(folder: Path | None, keep: str, max_bytes: str, command: tuple[str, 
         limits = Limits(parse_keep(keep), parse_max_bytes(max_bytes))
     except WrongUseError as error:
         raise click.UsageError(str(error)) from None
-    sys.exit(_run(command, folder, limits) if command else _pipe(folder, limits))
+    deliver = None
+    if to is not None:
+        there = delivering.target(to, token_file, login_file, ca_file)
+        deliver = _Delivery(there, delivering.read_labels(labels), wait_s)
+    if folder is None and (command or deliver):
+        folder = recordings_dir()
+    sys.exit(_run(command, folder, limits, deliver) if command and folder else _pipe(folder, limits, deliver))
 
 
-def _run(command: tuple[str, ...], folder: Path | None, limits: Limits) -> int:
-    from pimetrics.places import recordings_dir  # noqa: PLC0415
+class _Delivery:
+    """Delivers a recording while it is made, if there is somewhere to deliver it to.
+
+    Args:
+        there: Where to.
+        labels: What to say of it.
+        wait_s: How long its end may take.
+    """
+
+    def __init__(self, there: Target, labels: dict[str, str], wait_s: float) -> None:
+        self._there = there
+        self._labels = labels
+        self._wait_s = wait_s
+        self._beside: Beside | None = None
+
+    def begin(self, recording: Path) -> None:
+        """Deliver what is written to a recording from now on."""
+        from pimetrics.shipping.beside import Beside  # noqa: PLC0415
+
+        self._beside = Beside(self._make, recording)
+
+    def end(self) -> None:
+        """Everything is written: deliver the rest, within bounds; readers of our output need not wait for that."""
+        if self._beside is None or self._wait_s <= 0:
+            return
+        with contextlib.suppress(OSError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, _STDOUT)
+            os.close(nowhere)
+        if not self._beside.finish(self._wait_s):
+            why = self._beside.trouble or "it takes long"
+            _say(f"not all of the recording was delivered ({why}); the next record --to, or ship, goes on with it.")
+
+    def _make(self) -> Shipper:
+        from pimetrics.shipping.client import Client  # noqa: PLC0415
+        from pimetrics.shipping.memory import Memory  # noqa: PLC0415
+        from pimetrics.shipping.shipper import Shipper  # noqa: PLC0415
+        from pimetrics.sinks.recording import is_over  # noqa: PLC0415
+
+        return Shipper(Client(self._there), Memory(self._there.url), labels=self._labels, is_over=is_over)
+
+
+def _run(command: tuple[str, ...], folder: Path, limits: Limits, deliver: _Delivery | None) -> int:
     from pimetrics.sources.process import Child, widen  # noqa: PLC0415
 
     widen(_STDOUT)
@@ -103,18 +178,19 @@ def _run(command: tuple[str, ...], folder: Path | None, limits: Limits) -> int:
     except OSError as error:
         _say(f"{printable(command[0])} cannot be started ({error.strerror}); give the command after --.")
         return 127 if isinstance(error, FileNotFoundError) else 126
-    folder = recordings_dir() if folder is None else folder
-    recording = _record_into(folder, limits)
+    recording = _record_into(folder, limits, deliver)
     stop = _keep_house(folder, limits)
     relay = _Relay(child.output, _STDOUT, recording.put, child)
     relay.run()
     status = child.wait()
     stop.set()
     recording.close()
+    if deliver is not None:
+        deliver.end()
     return status
 
 
-def _pipe(folder: Path | None, limits: Limits) -> int:
+def _pipe(folder: Path | None, limits: Limits, deliver: _Delivery | None) -> int:
     from pimetrics.sinks.recording import Recording  # noqa: PLC0415
     from pimetrics.sources.process import die_of, widen  # noqa: PLC0415
 
@@ -126,7 +202,7 @@ def _pipe(folder: Path | None, limits: Limits) -> int:
     recording: Recording | None = None
     stop = threading.Event()
     if folder is not None:
-        recording = _record_into(folder, limits)
+        recording = _record_into(folder, limits, deliver)
         stop = _keep_house(folder, limits)
     elif not _has_reader(_STDOUT):
         recording = Recording(lambda: os.dup(_STDOUT), _warner("standard output"))
@@ -147,6 +223,8 @@ def _pipe(folder: Path | None, limits: Limits) -> int:
     stop.set()
     if recording is not None:
         recording.close()
+    if deliver is not None:
+        deliver.end()
     if fatal:
         die_of(fatal)
     # Into a file of the user's the lines are all there was to do; a recording beside the stream changes no status.
@@ -296,11 +374,14 @@ class _StampingRelay(_Relay):
             self.closed_by_consumer = True
 
 
-def _record_into(folder: Path, limits: Limits) -> Recording:
+def _record_into(folder: Path, limits: Limits, deliver: _Delivery | None) -> Recording:
     from pimetrics.sinks.recording import Recording, create, new_name  # noqa: PLC0415
 
     path = folder / new_name(time.time())
-    return Recording(lambda: create(path), _warner(f"the recording {path}"), max_bytes=limits.max_bytes)
+    recording = Recording(lambda: create(path), _warner(f"the recording {path}"), max_bytes=limits.max_bytes)
+    if deliver is not None:
+        deliver.begin(path)
+    return recording
 
 
 def _keep_house(folder: Path, limits: Limits) -> threading.Event:

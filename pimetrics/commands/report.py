@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pimetrics.api import load
-from pimetrics.commands.output import escape_what_cannot_be_printed
+from pimetrics.commands.output import escape_what_cannot_be_printed, write_whole
 from pimetrics.commands.stdin import refuse_terminal
 from pimetrics.errors import WrongUseError
 from pimetrics.ledger.memory import MemoryLedger
@@ -20,6 +20,7 @@ from pimetrics.pipeline import Stats
 from pimetrics.places import recordings_dir, sessions_dir
 from pimetrics.progress import watched
 from pimetrics.reports.data import rows, top_as_rows, top_rows, write_csv
+from pimetrics.reports.headline import rejected
 from pimetrics.reports.selection import Facts, Range, Selected, Zone, parse_range
 from pimetrics.reports.summary import summarize
 
@@ -51,6 +52,12 @@ _BY = (
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the metrics of a scrape to this .prom file, for node_exporter, instead of a report.",
 )
+@click.option(
+    "--html",
+    "html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write tables and charts to this file as one page that needs no network, instead of showing them.",
+)
 @click.option("--strict", is_flag=True, help="Exit with 1 when a line was rejected.")
 def command(
     *,
@@ -63,6 +70,7 @@ def command(
     as_json: bool,
     as_csv: bool,
     textfile: Path | None,
+    html: Path | None,
     strict: bool,
 ) -> None:
     """Report what pi did and cost.
@@ -76,16 +84,26 @@ def command(
     refuse_terminal(paths)
     if textfile is not None and (as_csv or as_json or by or top or since or until):
         raise WrongUseError("--textfile writes all metrics; give it alone")
+    if html is not None and (as_csv or as_json or textfile):
+        raise WrongUseError("--html writes a page; give it without --json, --csv and --textfile")
     if as_csv and (as_json or len(by) + (top is not None) > 1):
         raise WrongUseError("--csv prints one table; give one --by, or --top, and no --json")
     zone = Zone(timezone)
-    within = parse_range(since, until, zone, int(time.time() * 1000))
+    now_ms = int(time.time() * 1000)
+    within = parse_range(since, until, zone, now_ms)
+    if html is not None:
+        import pimetrics.commands.sheet  # noqa: F401, PLC0415  says what is missing before anything is read
     ledger, pipeline = load(paths, watch=watched, counting=textfile is not None)
     selected = ledger if within.is_open else Selected(ledger, within)
     summary = summarize(selected, pipeline.stats)
     escape_what_cannot_be_printed()
     if textfile is not None:
         _write(textfile, ledger, pipeline.stats)
+    elif html is not None:
+        from pimetrics.commands.sheet import sheet  # noqa: PLC0415  other reports do without charts
+
+        page = sheet(selected, summary, zone, within, by=by, top=top, now_ms=now_ms)
+        write_whole(html, page.encode("utf-8", "backslashreplace"))
     elif as_csv:
         view = "top" if top else by[0] if by else "day"
         found = top_as_rows(top_rows(selected, top, zone)) if top else rows(selected, view, zone)
@@ -102,6 +120,8 @@ def command(
         print()
     else:
         _show(selected, summary, zone, within, by=by, top=top)
+    if not (as_csv or as_json or textfile) and (said := rejected(summary)):
+        print(f"pimetrics: {said}", file=sys.stderr)
     if not pipeline.stats.bytes_read:
         print(f"pimetrics: {_nowhere(paths)}", file=sys.stderr)
     if strict and summary["rejects"]["total"]:
@@ -117,9 +137,9 @@ def _nowhere(paths: tuple[str, ...]) -> str:
 
 def _write(path: Path, ledger: MemoryLedger, stats: Stats) -> None:
     from pimetrics.exporter import snapshot_of  # noqa: PLC0415  other reports do without Prometheus' formats
-    from pimetrics.sinks.textfile import write_textfile  # noqa: PLC0415
+    from pimetrics.sinks.textfile import text  # noqa: PLC0415
 
-    write_textfile(path, snapshot_of(ledger, stats))
+    write_whole(path, text(snapshot_of(ledger, stats)))
 
 
 def _show(
@@ -127,9 +147,10 @@ def _show(
 ) -> None:
     from rich.console import Console  # noqa: PLC0415  --json and --csv do without it
 
+    from pimetrics.reports.layout import Terminal  # noqa: PLC0415
     from pimetrics.reports.pages import Page  # noqa: PLC0415
 
-    page = Page(Console(highlight=False, markup=False, emoji=False), ledger, zone)
+    page = Page(Terminal(Console(highlight=False, markup=False, emoji=False)), ledger, zone)
     page.headline(summary)
     for view in by:
         page.view(view)
@@ -140,11 +161,3 @@ def _show(
     page.legend()
     if isinstance(ledger, Selected):
         page.range(within, ledger)
-    if summary["rejects"]["total"]:
-        reasons = ", ".join(f"{n} {reason}" for reason, n in summary["rejects"]["by_reason"].items())
-        lines = summary["rejects"]["total"]
-        print(
-            f"pimetrics: {lines} {'line' if lines == 1 else 'lines'} gave no record ({reasons}); "
-            "pimetrics doctor says where",
-            file=sys.stderr,
-        )

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import gc
 import os
 import signal
-import socket
 import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import click
-import uvicorn
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import ProcessCollector
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 
+from pimetrics.commands import receiving
 from pimetrics.commands.lengths import Seconds
 from pimetrics.commands.stdin import refuse_terminal
 from pimetrics.daemon import Daemon
@@ -28,22 +28,21 @@ from pimetrics.exporter import Exporter, LiveLedger
 from pimetrics.ledger.memory import MemoryLedger
 from pimetrics.ledger.schema import put_aside
 from pimetrics.ledger.sqlite import SqliteLedger
-from pimetrics.names import printable
 from pimetrics.notices import LOGGER, set_up
 from pimetrics.places import recordings_dir, sessions_dir, state_file
 from pimetrics.sinks.births import HOLD_SECONDS
+from pimetrics.sinks.exposition import Exposition
 from pimetrics.sinks.live import IDLE_SECONDS
-from pimetrics.sinks.metrics import PiCollector
 from pimetrics.sinks.recording import is_over
 from pimetrics.sources.paths import find_files
 from pimetrics.sources.stdin import PipeBuffer, read_pipe
 from pimetrics.sources.waker import Waker
 from pimetrics.stamping import Stamper
 from pimetrics.web.app import make_app
+from pimetrics.web.listening import is_loopback, listen, shown, warn_if_open
 from pimetrics.web.page import render
-
-_GRACE_SECONDS = 1
-"""How long a scrape that is being answered may still take after the signal to end."""
+from pimetrics.web.reload import LiveConfig
+from pimetrics.web.server import Server
 
 
 @click.command()
@@ -54,6 +53,12 @@ _GRACE_SECONDS = 1
     default="127.0.0.1:9746",
     show_default=True,
     help="Where to listen, HOST:PORT; [HOST]:PORT for IPv6.",
+)
+@click.option(
+    "--web.config.file",
+    "web_config",
+    type=click.Path(path_type=Path),
+    help="TLS, client certificates and passwords, in the format of Prometheus' exporters; read again when it changes.",
 )
 @click.option(
     "--state",
@@ -83,6 +88,7 @@ _GRACE_SECONDS = 1
     type=Seconds(),
     help="How long rows stay in the ledger, such as 400d; counters and what was seen stay  [default: for ever]",
 )
+@receiving.options
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of log lines."
 )
@@ -90,17 +96,19 @@ def command(
     paths: tuple[str, ...],
     *,
     address: str,
+    web_config: Path | None,
     state: Path | None,
     no_state: bool,
     idle: float,
     zero_hold: float,
     keep_s: float | None,
     log_format: str,
+    **receive: Any,
 ) -> None:
     """Follow what pi writes and serve it to Prometheus.
 
     PATH is a stream, recording or session file, a folder, or - for standard input. Without one: pi's session folder and
-    the recordings folder.
+    the recordings folder; with --receive that folder alone.
     """
     if no_state and state is not None:
         raise WrongUseError("--state and --no-state exclude each other; give one of them")
@@ -111,7 +119,12 @@ def command(
         find_files(names)  # what cannot be opened is said now, before anything is served
     followed = [*map(os.path.expanduser, names)] if paths else [str(sessions_dir()), str(recordings_dir())]
     file = None if no_state else state or state_file()
-    exporter = Exporter(idle=idle, zero_hold=zero_hold)
+    listener = listen(address)
+    web = LiveConfig(web_config)
+    inbox = receiving.open_receiving(**receive, guarded=lambda: is_loopback(listener) or web.config.authenticates)
+    if inbox is not None:
+        followed = [*(followed if paths else ()), inbox.folder]
+    exporter = Exporter(idle=idle, zero_hold=zero_hold, deliverer=inbox.deliverer if inbox else None)
     waker = Waker()
     pipe = PipeBuffer(waker.wake) if "-" in paths else None
 
@@ -127,108 +140,59 @@ def command(
         monotonic=time.monotonic,
         put_aside=lambda: None if file is None else put_aside(file),
         idle=idle,
-        ended=is_over,
+        ended=lambda path: is_over(path) or (inbox is not None and inbox.is_complete(path)),
         keep_s=keep_s,
         progress=_progress(exporter) if sys.stderr.isatty() else lambda _files, _bytes: None,
     )
-    listener = listen(address)
+    warn_if_open(listener, web.config)
+    receiver = None if inbox is None else inbox.receiver(exporter.delivered)
+    signal.signal(signal.SIGTERM, _end_now)  # until the server takes over there is nothing to commit
     gc.set_threshold(100_000, 20, 50)  # rows hold no cycles, and a look at all of them costs up to half the time
     daemon.begin()
     waker.watch([name for name in followed if not os.path.isfile(name)], daemon.hint)
     stop = threading.Event()
-    server = _Server(uvicorn_config(exporter))
+
+    def end() -> None:
+        stop.set()
+        waker.close()
+
+    server = Server(
+        application(exporter, receiver.routes if receiver else ()),
+        web,
+        receiver.opens if receiver else lambda _: False,
+        ending=end,
+    )
     reader = threading.Thread(target=_read, args=(daemon, waker, stop, server), daemon=True, name="reader")
     reader.start()
+    if inbox is not None:
+        inbox.keep_clear(stop)
     if pipe is not None:
         threading.Thread(target=_read_stdin, args=(pipe,), daemon=True, name="stdin").start()
-    host, port = listener.getsockname()[:2]
-    print(f"pimetrics: serving http://{f'[{host}]' if ':' in host else host}:{port}/metrics", file=sys.stderr)
+    print(f"pimetrics: serving {web.scheme}://{shown(listener)}/metrics", file=sys.stderr)
     server.run(sockets=[listener])
-    stop.set()
-    waker.close()
     reader.join()
     gc.freeze()  # the end need not look at every row again
     if server.failed is not None:
         raise server.failed
 
 
-def run(exporter: Exporter, listener: socket.socket) -> None:
-    """Serve HTTP until a signal ends it."""
-    _Server(uvicorn_config(exporter)).run(sockets=[listener])
-
-
-def uvicorn_config(exporter: Exporter) -> uvicorn.Config:
-    """Build the HTTP side of an exporter."""
-    people, scrapers = CollectorRegistry(auto_describe=False), CollectorRegistry(auto_describe=False)
-    people.register(PiCollector(exporter.snapshot))
-    scrapers.register(PiCollector(lambda: exporter.snapshot(scraper=True)))
-    for registry in (people, scrapers):
-        ProcessCollector(registry=registry)
-    app = make_app(
-        people, ready=lambda: exporter.ready, for_scrapers=scrapers, page=lambda: render(exporter.snapshot())
-    )
-    return uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        timeout_graceful_shutdown=_GRACE_SECONDS,
+def application(exporter: Exporter, more: Sequence[BaseRoute] = ()) -> ASGIApp:
+    """Build the pages of an exporter, with further routes."""
+    process = ProcessCollector(registry=None)
+    return make_app(
+        Exposition(exporter.snapshot, process),
+        ready=lambda: exporter.ready,
+        for_scrapers=Exposition(lambda: exporter.snapshot(scraper=True), process),
+        page=lambda: render(exporter.snapshot()),
+        more=more,
     )
 
 
-class _Server(uvicorn.Server):
-    """Ends on a signal and returns, so that what was read is committed; uvicorn's own would die of it."""
-
-    failed: BaseException | None = None
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        def end(_signal: int, _frame: FrameType | None) -> None:
-            self.should_exit = True
-
-        before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for each, handler in before.items():
-                # A second signal must not cut the last commit short.
-                signal.signal(each, signal.SIG_IGN if handler is signal.SIG_DFL else handler)
+def _end_now(_signal: int, _frame: FrameType | None) -> None:
+    sys.exit(0)
 
 
-def listen(address: str) -> socket.socket:
-    """Open the listening socket.
-
-    Raises:
-        WrongUseError: The address is no address, or cannot be listened on.
-    """
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    if not port.isdecimal() or int(port) > 65535:
-        raise WrongUseError(
-            f"{printable(address)} is no address to listen on; give HOST:PORT, for example 127.0.0.1:9746"
-        )
-    try:
-        family, kind, proto, _, where = socket.getaddrinfo(
-            host or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, proto)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(where)
-        listener.listen(128)
-    except OSError as error:
-        if isinstance(error, socket.gaierror):
-            what_to_do = "check the host"
-        elif error.errno == errno.EACCES:
-            what_to_do = "choose a port above 1023 with --web.listen-address"
-        else:
-            what_to_do = "stop what uses that port or choose another with --web.listen-address"
-        raise WrongUseError(
-            f"cannot listen on {printable(address)} ({error.strerror or error}); {what_to_do}"
-        ) from None
-    return listener
-
-
-def _read(daemon: Daemon, waker: Waker, stop: threading.Event, server: _Server) -> None:
+def _read(daemon: Daemon, waker: Waker, stop: threading.Event, server: Server) -> None:
     try:
         daemon.run(waker, stop)
     except PimetricsError as error:

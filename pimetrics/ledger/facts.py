@@ -59,6 +59,17 @@ class Fact:
         return max(trees, key=lambda part: (len(part.parents), part.source)).is_active(self.entry_id)
 
 
+def row(table: str, key: Key, fact: Fact) -> dict[str, Any]:
+    """Return a fact as column values, `row_id` and times (epoch ms) included."""
+    found = dict(fact.values)
+    found["row_id"] = keys.row_id(table, key)
+    found["session_id"] = fact.owner.session_id
+    found["source"] = fact.source
+    if table == "usage":
+        found["on_active_branch"] = fact.on_active_branch
+    return found
+
+
 class Store(Protocol):
     """Where facts are kept. What `add` changes on a fact after `get` or `put` is told with `touch`."""
 
@@ -79,6 +90,12 @@ class Store(Protocol):
 
     def cut_off(self, table: str, alias: Key) -> Iterable[tuple[int, Fact]]:
         """Return the cut-off facts of an alias with their ordinals; a change of one of them is noted by itself."""
+
+    def call(self, table: str, name: Key, key: Key) -> None:
+        """Let a fact go by another name too."""
+
+    def called(self, table: str, name: Key) -> Fact | None:
+        """Return the fact that goes by another name; a change of it is noted by itself."""
 
 
 class Facts:
@@ -109,36 +126,77 @@ class Facts:
                 fact = Fact(row.values, row.part, row.entry_id, (row.part,), 0)
                 store.put(table, key, fact)
                 self._pair(table, key, fact)
-                if not self._counting:
-                    continue
-                fact.counted = totals.count(
-                    table, row.values, fact.counted, silent=silent, session_id=row.part.session_id
-                )
+                if keys.is_done_compaction(key):
+                    self._find_twin(row, fact)
+                if self._counting:
+                    fact.counted = totals.count(table, row.values, fact.counted, silent=silent, part=row.part)
                 continue
-            if self._seen_again(table, fact, row):
+            if self._meet(fact, row):
                 store.touch(table, key)
-            counted, values = fact.counted, fact.values
-            if fact.bare or values == row.values:
-                continue
-            if not self._counting:
-                merge(values, row.values)
-                continue
-            before = totals.counted_moves(table, values, counted)
-            if merge(values, row.values):
-                store.touch(table, key)
-                if before != totals.counted_moves(table, values, counted):
-                    totals.revise(table)
-                fact.counted = totals.count(table, values, counted, silent=silent, session_id=row.part.session_id)
+            if keys.is_done_compaction(key):
+                self._find_twin(row, fact)
 
-    def unite(self, table: str, fact: Fact, other: Fact) -> None:
-        """Make two facts one that turn out to be the same: what the other moved is taken back."""
-        self.totals.take_back(table, other.values, other.counted)
-        merge(fact.values, other.values)
-        if self._counting:
-            fact.counted = self.totals.count(table, fact.values, fact.counted, silent=self.silent)
+    def _meet(self, fact: Fact, row: Row) -> bool:
+        """Take what a row says of a fact that is known; return whether the fact has changed."""
+        changed = self._seen_again(row.table, fact, row)
+        return self._merge(row.table, fact, row.values, row.part) or changed
+
+    def _merge(self, table: str, fact: Fact, news: dict[str, Any], part: Part) -> bool:
+        """Merge columns into a fact and count what is final now; return whether the columns have changed."""
+        totals, counted, values = self.totals, fact.counted, fact.values
+        if fact.bare or values == news:
+            return False
+        if not self._counting:
+            return merge(values, news)
+        before = totals.counted_moves(table, values, counted)
+        if not merge(values, news):
+            return False
+        if before != totals.counted_moves(table, values, counted):
+            totals.revise(table)
+        fact.counted = totals.count(table, values, counted, silent=self.silent, part=part)
+        return True
+
+    # --- compactions that a stream could not anchor -----------------------------------------------------------------
+
+    def _find_twin(self, row: Row, fact: Fact) -> None:
+        """Let an anchored compaction and one that a stream could not anchor count, and show, as one: the anchored one.
+
+        Both are found by their session and content. RPC output may tell its session late or never: what has none is
+        found by its content alone.
+        """
+        table, session_id = row.table, row.part.session_id
+        if keys.is_unanchored(row.key):
+            name = keys.content_name(row.key, session_id)
+            twin = self._store.called(table, keys.counterpart(name))
+            if twin is not None:
+                if fact.counted != GAVE_WAY:
+                    self._take_over(table, twin, fact)
+                    self._store.touch(table, row.key)
+                self._meet(twin, row)
+            self._store.call(table, name, row.key)
+            return
+        for known in {session_id, None}:
+            name = keys.content_name(row.key, known)
+            lost = self._store.called(table, keys.counterpart(name))
+            if (
+                lost is not None
+                and lost.counted != GAVE_WAY
+                and {part.session_id for part in lost.holders} <= {session_id, None}
+            ):
+                self._take_over(table, fact, lost)
+                self._store.touch(table, row.key)
+            self._store.call(table, name, row.key)
+
+    def _take_over(self, table: str, fact: Fact, lost: Fact) -> None:
+        """Let one fact stand for two: what the other one has moved, it does not move again."""
+        fact.counted |= lost.counted
+        lost.counted = GAVE_WAY
+        self._merge(table, fact, lost.values, fact.owner)
         names = {part.name for part in fact.holders}
         self.duplicates += table == "usage"
-        fact.holders += tuple(part for part in other.holders if part.name not in names)
+        fact.holders += tuple(part for part in lost.holders if part.name not in names)
+
+    # --- who holds a fact -------------------------------------------------------------------------------------------
 
     def _seen_again(self, table: str, fact: Fact, row: Row) -> bool:
         part, changed = row.part, False

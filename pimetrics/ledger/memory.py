@@ -7,8 +7,8 @@ from typing import Any
 
 from pimetrics import keys
 from pimetrics.keys import Key
-from pimetrics.ledger.facts import Fact, Facts
-from pimetrics.ledger.totals import Labels, Totals
+from pimetrics.ledger.facts import Fact, Facts, row
+from pimetrics.ledger.totals import GAVE_WAY, Labels, Totals
 from pimetrics.marks import Mark
 from pimetrics.rows import COLUMNS, Row
 
@@ -27,6 +27,7 @@ class MemoryLedger:
         self._facts: dict[str, dict[Key, Fact]] = {table: {} for table in COLUMNS}
         self._settled: dict[str, dict[Key, int]] = {}  # table to alias to settled facts, for tables with open ones
         self._open: dict[str, dict[Key, list[Key]]] = {table: {} for table in COLUMNS}  # by alias
+        self._called: dict[tuple[str, Key], Key] = {}  # table and other name to key
         self._rules = Facts(self, self.totals, counting=counting)
         self.pending = 0
         """Rows since the last commit."""
@@ -65,25 +66,6 @@ class MemoryLedger:
                 for part in fact.holders:
                     part.cwd = next(iter(found))
 
-    def match_resumed(self) -> None:
-        """Let compactions that a stream could not anchor be those that the session's file holds."""
-        for table in ("compactions", "usage"):
-            facts = self._facts[table]
-            lost = [(key, found) for key in facts if (found := keys.unanchored_content(key)) is not None]
-            if not lost:
-                continue
-            anchored: dict[Key, list[Fact]] = {}
-            for key, fact in facts.items():
-                if (found := keys.content(key)) is not None:
-                    anchored.setdefault(found, []).append(fact)
-            for key, found in lost:
-                fact = facts[key]
-                ids = {part.session_id for part in fact.holders} - {None}
-                for twin in anchored.get(found, ()):
-                    if not ids or ids & {part.session_id for part in twin.holders}:
-                        self._rules.unite(table, twin, facts.pop(key))
-                        break
-
     def files(self) -> list[Mark]:
         """Return how far files were read before: nothing survives here."""
         return []
@@ -115,21 +97,14 @@ class MemoryLedger:
         """Yield the facts of a table that have not given way to a settled twin."""
         settled = self._settled.get(table)
         for key, fact in self._facts[table].items():
-            if fact.bare:
+            if fact.bare or fact.counted == GAVE_WAY:
                 continue
             if settled is None or not keys.is_open(key) or not keys.gives_way(key, settled):
                 yield key, fact
 
     def rows(self, table: str) -> Iterator[dict[str, Any]]:
         """Yield the visible rows of a table as column values, `row_id` and times (epoch ms) included."""
-        for key, fact in self.facts(table):
-            row = dict(fact.values)
-            row["row_id"] = keys.row_id(table, key)
-            row["session_id"] = fact.owner.session_id
-            row["source"] = fact.source
-            if table == "usage":
-                row["on_active_branch"] = fact.on_active_branch
-            yield row
+        return (row(table, key, fact) for key, fact in self.facts(table))
 
     # --- as a store of facts ----------------------------------------------------------------------------------------
 
@@ -170,3 +145,12 @@ class MemoryLedger:
         """Yield the cut-off facts of an alias with their ordinals."""
         for key in self._open[table].get(alias, ()):
             yield keys.ordinal_of(key), self._facts[table][key]
+
+    def call(self, table: str, name: Key, key: Key) -> None:
+        """Let a fact go by another name too."""
+        self._called[table, name] = key
+
+    def called(self, table: str, name: Key) -> Fact | None:
+        """Return the fact that goes by another name."""
+        key = self._called.get((table, name))
+        return None if key is None else self._facts[table].get(key)

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, Self
 from pimetrics.ledger.parts import loaded
 from pimetrics.ledger.schema import failure, open_reader
 from pimetrics.ledger.sqlite import TABLE_IDS
+from pimetrics.ledger.totals import GAVE_WAY
 
 _PAGE_ROWS: Final = 5000
 
@@ -67,13 +68,13 @@ class LedgerReader:
         after: tuple[int, bytes] = (-(1 << 63), b"")
         while True:
             page = self._db.execute(
-                "SELECT place, hash, alias, ordinal, owner, entry_id, holders, body FROM facts "
+                "SELECT place, hash, alias, ordinal, counted, owner, entry_id, holders, body FROM facts "
                 "WHERE tbl = ? AND (place, hash) > (?, ?) ORDER BY place, hash LIMIT ?",
                 (tbl, *after, _PAGE_ROWS),
             ).fetchall()
-            for place, digest, alias, ordinal, owner, entry_id, holders, body in page:
+            for place, digest, alias, ordinal, counted, owner, entry_id, holders, body in page:
                 after = (place, digest)
-                if body is None or (ordinal and self._has_settled(tbl, place, alias, ordinal)):
+                if body is None or counted == GAVE_WAY or (ordinal and self._has_settled(tbl, place, alias, ordinal)):
                     continue
                 row: dict[str, Any] = json.loads(body)
                 owned = self._part(owner)

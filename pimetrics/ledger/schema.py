@@ -47,6 +47,10 @@ MIGRATIONS: Final = (
     """
     ALTER TABLE parts ADD COLUMN entries INTEGER NOT NULL DEFAULT 0;
     """,
+    """
+    CREATE TABLE names (tbl INTEGER, name BLOB, place INTEGER NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (tbl, name))
+        WITHOUT ROWID;
+    """,
 )
 """What brings a ledger from each version to the next; a new one runs through all of them."""
 

@@ -90,6 +90,7 @@ class SqliteLedger:
         self._pending: dict[_Id, _Kept] = {}
         self._recent: dict[_Id, _Kept] = {}
         self._new_by_alias: dict[tuple[int, bytes], list[_Id]] = {}
+        self._new_names: dict[tuple[int, bytes], tuple[int, bytes]] = {}  # table and other name to place and hash
         self._rules = Facts(self, self.totals)
         self._late: dict[str, int] = {}
         self._overflow: dict[str, int] = {}
@@ -162,6 +163,7 @@ class SqliteLedger:
             del self._recent[next(iter(self._recent))]
         self._pending = {}
         self._new_by_alias.clear()
+        self._new_names.clear()
         return moved
 
     def caught_up(self) -> None:
@@ -214,18 +216,13 @@ class SqliteLedger:
 
     def get(self, table: str, key: Key) -> Fact | None:
         """Return a fact."""
-        found_id = (TABLE_IDS[table], keys.digest(table, key))
-        kept = self._pending.get(found_id) or self._recent.get(found_id)
+        found = (TABLE_IDS[table], keys.digest(table, key))
+        kept = self._pending.get(found) or self._recent.get(found)
         if kept is None:
-            place = keys.place(table, key)
-            row = self._db.execute(
-                "SELECT alias, ordinal, counted, owner, entry_id, holders, body FROM facts "
-                "WHERE tbl = ? AND place = ? AND hash = ?",
-                (found_id[0], place, found_id[1]),
-            ).fetchone()
-            if row is None:
+            kept = self._read(found, keys.place(table, key))
+            if kept is None:
                 return None
-            kept = self._recent[found_id] = _Kept(self._fact(*row[2:]), place, row[0], row[1])
+            self._recent[found] = kept
         return kept.fact
 
     def put(self, table: str, key: Key, fact: Fact) -> None:
@@ -288,7 +285,35 @@ class SqliteLedger:
             self._pending[found] = kept  # whoever asks may change it
             yield ordinal, kept.fact
 
+    def call(self, table: str, name: Key, key: Key) -> None:
+        """Let a fact go by another name too."""
+        self._new_names[TABLE_IDS[table], _alias_hash(name)] = keys.place(table, key), keys.digest(table, key)
+
+    def called(self, table: str, name: Key) -> Fact | None:
+        """Return the fact that goes by another name; whoever asks may change it."""
+        tbl, hashed = TABLE_IDS[table], _alias_hash(name)
+        where = (
+            self._new_names.get((tbl, hashed))
+            or self._db.execute("SELECT place, hash FROM names WHERE tbl = ? AND name = ?", (tbl, hashed)).fetchone()
+        )
+        if where is None:
+            return None
+        found = (tbl, where[1])
+        kept = self._pending.get(found) or self._recent.pop(found, None) or self._read(found, where[0])
+        if kept is None:
+            return None
+        self._pending[found] = kept
+        return kept.fact
+
     # --- the file ---------------------------------------------------------------------------------------------------
+
+    def _read(self, found: _Id, place: int) -> _Kept | None:
+        row = self._db.execute(
+            "SELECT alias, ordinal, counted, owner, entry_id, holders, body FROM facts "
+            "WHERE tbl = ? AND place = ? AND hash = ?",
+            (found[0], place, found[1]),
+        ).fetchone()
+        return None if row is None else _Kept(self._fact(*row[2:]), place, row[0], row[1])
 
     def _fact(self, counted: int, owner: int, entry_id: str | None, holders: str, body: str | None) -> Fact:
         parts = tuple(self._parts.get(each) for each in json.loads(holders))
@@ -299,6 +324,10 @@ class SqliteLedger:
     def _write(self, now: float, marks: Iterable[Mark], gone: Iterable[str]) -> None:
         db, totals = self._db, self.totals
         self._parts.write(part for kept in self._pending.values() for part in (kept.fact.owner, *kept.fact.holders))
+        db.executemany(
+            "INSERT OR REPLACE INTO names VALUES (?, ?, ?, ?)",
+            ((*name, *where) for name, where in self._new_names.items()),
+        )
         db.executemany(_UPSERT_FACT, (self._fact_row(each, kept) for each, kept in self._pending.items()))
         db.executemany(_UPSERT_SERIES, (self._series_row(key, now) for key in totals.moved))
         db.executemany("INSERT OR IGNORE INTO labels VALUES (?, ?)", totals.newly_admitted)

@@ -18,6 +18,8 @@ from typing import Any, Final, NamedTuple
 from pimetrics.names import (
     COMPACTION_REASONS,
     ERROR_TYPES,
+    FLEET_LABELS,
+    FLEET_SERIES_CAP,
     HISTOGRAM,
     LABEL_CAP,
     METRICS,
@@ -29,6 +31,7 @@ from pimetrics.names import (
     UNKNOWN,
     label_value,
 )
+from pimetrics.rows import Part
 
 Values = dict[str, Any]
 Labels = tuple[str, ...]
@@ -75,6 +78,7 @@ class Totals:
         births: When new series were first exposed (see `sinks.births`), kept here to be stored with the rest.
         newly_born: Those of them that are not stored yet.
         exemplars: (metric, label values) to bucket to (session id, amount), the latest of each; not stored.
+        deliverer: Tells of the name of a source who delivered it (team, repo, host); None keeps no metrics of that.
     """
 
     def __init__(self) -> None:
@@ -88,11 +92,11 @@ class Totals:
         self.births: dict[tuple[str, Labels], float] = {}
         self.newly_born: set[tuple[str, Labels]] = set()
         self.exemplars: dict[tuple[str, Labels], dict[int, tuple[str, int]]] = {}
+        self.deliverer: Callable[[str], Labels] | None = None
+        self._fleet: set[Labels] = set()
         self._folded: dict[str, set[str]] = {name: set() for name in OPEN_LABELS}
 
-    def count(
-        self, table: str, values: Values, counted: int, *, silent: bool = False, session_id: str | None = None
-    ) -> int:
+    def count(self, table: str, values: Values, counted: int, *, silent: bool = False, part: Part | None = None) -> int:
         """Move what has become final and was not counted; return the new mask.
 
         Args:
@@ -100,7 +104,7 @@ class Totals:
             values: Its columns.
             counted: Its mask.
             silent: Take it as counted, and move nothing.
-            session_id: Session for exemplars.
+            part: Where it was seen: the session for exemplars, and the source that tells who delivered it.
         """
         if counted == GAVE_WAY:
             return counted
@@ -110,8 +114,22 @@ class Totals:
                 if silent:
                     continue
                 for metric, labels, amount in moves(values):
-                    self.move(metric, labels, amount, session_id)
+                    self.move(metric, labels, amount, None if part is None else part.session_id)
+                    if self.deliverer is not None and part is not None and metric in FLEET:
+                        self._deliver(metric, labels, amount, self.deliverer(part.source))
         return counted
+
+    def _deliver(self, metric: str, labels: Labels, amount: int, who: Labels) -> None:
+        """Count the same by who delivered it: whatever moves the one moves the other, so their sums agree."""
+        who = tuple(self.admit(name, value) if value else "" for name, value in zip(FLEET_LABELS, who, strict=True))
+        if not self._fleet:
+            names = len(FLEET_LABELS)
+            self._fleet.update(labels[:names] for name, labels in self.counters if name in FLEET.values())
+        if who not in self._fleet and len(self._fleet) >= FLEET_SERIES_CAP:
+            who = tuple(value and OTHER for value in who)
+        self._fleet.add(who)
+        mirror = FLEET[metric]
+        self.move(mirror, (*who, *labels[-1:]) if METRICS[mirror].closed else who, amount)
 
     @staticmethod
     def counted_moves(table: str, values: Values, counted: int) -> list[Move]:
@@ -144,20 +162,9 @@ class Totals:
         else:
             self.counters[key] = self.counters.get(key, 0) + amount
 
-    def take_back(self, table: str, values: Values, counted: int) -> None:
-        """Undo what a fact has moved. Only for totals that nobody has seen yet: counters never fall."""
-        for metric, labels, amount in self.counted_moves(table, values, counted):
-            key = (metric, self._admitted(metric, labels))
-            if METRICS[metric].kind == HISTOGRAM:
-                found = self.histograms[key]
-                found.counts[bisect_left(_BOUNDS[metric], amount)] -= 1
-                found.total -= amount
-            else:
-                self.counters[key] -= amount
-
     def _admitted(self, metric: str, labels: Labels) -> Labels:
         return tuple(
-            self.admit(name, value) if name in self.admitted else value
+            self.admit(name, value) if name in self.admitted and value else value
             for name, value in zip(METRICS[metric].labels, labels, strict=True)
         )
 
@@ -181,6 +188,15 @@ _BOUNDS: Final = {
     for name, family in METRICS.items()
     if family.kind == HISTOGRAM
 }
+
+
+FLEET: Final = {
+    "pi_tokens_total": "pi_fleet_tokens_total",
+    "pi_cost_usd_total": "pi_fleet_cost_usd_total",
+    "pi_requests_total": "pi_fleet_requests_total",
+    "pi_sessions_total": "pi_fleet_sessions_total",
+}
+"""What is also counted by who delivered it; of the labels the closed last one stays."""
 
 
 def pico(usd: float) -> int:

@@ -132,6 +132,8 @@ class Scene:
         if parent == part.leaf or (parent not in self._places and not (parent is None and self._linked)):
             # Also where the parent is not in this file, or a writer names none at all: the entries are one line.
             part.parents[entry.id] = part.leaf
+            if parent is not None and parent != part.leaf:
+                self.here = self.here._replace(anchor=None)  # what stands before is not known: its line was lost
             return True
         part.branched = True
         part.parents[entry.id] = parent

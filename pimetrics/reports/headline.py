@@ -36,6 +36,15 @@ def headline(summary: dict[str, Any], everything: Group) -> list[Line]:
     return [line for line in lines if line is not None]
 
 
+def rejected(summary: dict[str, Any]) -> str:
+    """Say that lines gave no record, and why; empty when all did."""
+    lines = summary["rejects"]["total"]
+    if not lines:
+        return ""
+    reasons = ", ".join(f"{n} {reason}" for reason, n in summary["rejects"]["by_reason"].items())
+    return f"{_number(lines, 'line')} gave no record ({reasons}); pimetrics doctor says where"
+
+
 def _headline_cost(group: Group) -> str:
     used = group.total_tokens > 0
     no_price = group.all.no_price - group.by_tools.no_price

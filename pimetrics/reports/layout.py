@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Final
+from typing import Final, Protocol
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -96,6 +96,47 @@ def middle(text: str, width: int) -> str:
     return f"{head}…{tail}"
 
 
+class Writer(Protocol):
+    """Where the parts of a report go: a terminal or pipe (`Terminal`), a page."""
+
+    def facts(self, lines: Sequence[tuple[str, str, str]]) -> None:
+        """Write (title, text, style) lines."""
+
+    def table(self, title: str, columns: Sequence[Column], rows: Sequence[Row], total: Row | None = None) -> None:
+        """Write a table with its title and, under a rule, its total."""
+
+    def note(self, text: str, *, apart: bool = False) -> None:
+        """Write a remark: on what stands before it, or apart from that."""
+
+
+class Terminal:
+    """Writes a report to a console."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def facts(self, lines: Sequence[tuple[str, str, str]]) -> None:
+        """Print (title, text, style) lines."""
+        facts(self._console, lines)
+
+    def table(self, title: str, columns: Sequence[Column], rows: Sequence[Row], total: Row | None = None) -> None:
+        """Print a table with its title and, under a rule, its total."""
+        show(self._console, title, columns, rows, total)
+
+    def note(self, text: str, *, apart: bool = False) -> None:
+        """Print a dim remark."""
+        if apart:
+            self._console.print()
+        paragraph(self._console, text, "dim")
+
+
+def used(columns: Sequence[Column], rows: Sequence[Row]) -> list[int]:
+    """Return the places of the columns that say something: in which a row has something, or that always stay."""
+    return [
+        i for i, column in enumerate(columns) if column.rank == 0 or any(row[i].text not in {"-", ""} for row in rows)
+    ]
+
+
 def show(
     console: Console, title: str, columns: Sequence[Column], rows: Sequence[Row], total: Row | None = None
 ) -> None:
@@ -104,9 +145,7 @@ def show(
     Columns in which no row has anything (`-` or empty) are left out, unless their rank is 0.
     """
     every = [*rows, total] if total else list(rows)
-    kept = [
-        i for i, column in enumerate(columns) if column.rank == 0 or any(row[i].text not in {"-", ""} for row in every)
-    ]
+    kept = used(columns, every)
     short = False
     while _least(kept, columns, every, short=short, cuts=console.is_terminal) > console.width:
         droppable = [i for i in kept if columns[i].rank]

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from rich.console import Console
-
 from pimetrics.ledger.totals import pico
 from pimetrics.names import UNKNOWN, printable
 from pimetrics.reports import top, views, wording
 from pimetrics.reports.headline import headline
-from pimetrics.reports.layout import Cell, Column, Row, facts, name, paragraph, show, words
+from pimetrics.reports.layout import Cell, Column, Row, Writer, name, words
 from pimetrics.reports.selection import Facts, Range, Selected, Zone, iso
 from pimetrics.reports.views import VIEWS, Group
 
@@ -20,41 +18,43 @@ _NOT_LABELLED: Final = {
     "project": "no project",
 }  # fmt: skip
 
-_TITLES: Final = {
+TITLES: Final = {
     "day": "Days", "week": "Weeks", "month": "Months", "model": "Models", "provider": "Providers", "tool": "Tools",
     "session": "Sessions", "project": "Projects", "operation": "What was paid for", "error": "Errors",
-    "compaction": "Compactions",
+    "compaction": "Compactions", "compaction reason": "Compactions (tokens: mean)", "prompt": "Most expensive prompts",
+    "turn": "Most expensive turns",
 }  # fmt: skip
+"""Titles of the tables."""
 
-BY: Final = tuple(_TITLES)
-"""Names of the views."""
+OVERVIEW: Final = ("day", "model", "tool", "project", "compaction", "error")
+"""Views that most people want."""
 
 _MOST_ROWS: Final = 10
 """Rows of a table in the overview; the rest is one line there, and in full with `--by`."""
 
 
 class Page:
-    """Writes the parts of a report to a console.
+    """Writes the parts of a report.
 
     Args:
-        console: Where to.
+        out: Where to.
         ledger: What about.
         zone: In whose time.
     """
 
-    def __init__(self, console: Console, ledger: Facts, zone: Zone) -> None:
-        self._console = console
+    def __init__(self, out: Writer, ledger: Facts, zone: Zone) -> None:
+        self._out = out
         self._ledger = ledger
         self._zone = zone
 
     def headline(self, summary: dict[str, Any]) -> None:
         """Say what it cost, in two lines, and what was done for it."""
         everything = views.total(views.groups(self._ledger, VIEWS["project"], self._zone))
-        facts(self._console, headline(summary, everything))
+        self._out.facts(headline(summary, everything))
 
     def overview(self) -> None:
         """Show the tables that most people want, ten rows of each at most."""
-        for view in ("day", "model", "tool", "project", "compaction", "error"):
+        for view in OVERVIEW:
             self.view(view, most=_MOST_ROWS)
 
     def view(self, by: str, most: int | None = None) -> None:
@@ -92,9 +92,8 @@ class Page:
             heads = [Column("model")]
         blank = [words("total"), *[words("")] * (len(heads) - 1)]
         has_work = "prompts" in view.counts
-        show(
-            self._console,
-            _TITLES[by],
+        self._out.table(
+            TITLES[by],
             [*heads, *(_of_sessions(each) if with_tools else each for each in _GROUP_COLUMNS)],
             [[*cells, *_figures(group, digits, with_tools=with_tools, has_work=has_work)] for cells, group in rows],
             [*blank, *_figures(total, digits, with_tools=with_tools, has_work=has_work)] if len(rows) > 1 else None,
@@ -120,10 +119,10 @@ class Page:
                 ]
             )
         if rows:
-            show(self._console, _TITLES["tool"], _TOOL_COLUMNS, rows)
+            self._out.table(TITLES["tool"], _TOOL_COLUMNS, rows)
             self._more(len(found), most, "tool")
             if any(each["duration_source"] == "entry" for each in found[:most]):
-                self._note("Some times are those of session entries: they include what ran beside the tool.")
+                self._out.note("Some times are those of session entries: they include what ran beside the tool.")
 
     def _errors(self) -> None:
         rows = [
@@ -138,7 +137,7 @@ class Page:
             for each in views.errors(self._ledger)
         ]
         if rows:
-            show(self._console, _TITLES["error"], _ERROR_COLUMNS, rows)
+            self._out.table(TITLES["error"], _ERROR_COLUMNS, rows)
 
     def _compactions(self, most: int | None) -> None:
         found = views.compactions(self._ledger, self._zone)
@@ -159,7 +158,7 @@ class Page:
             ]
             for each in found
         ]
-        show(self._console, _TITLES["compaction"], _COMPACTION_COLUMNS, rows)
+        self._out.table(TITLES["compaction"], _COMPACTION_COLUMNS, rows)
 
     def _compactions_by_reason(self, found: list[dict[str, Any]]) -> None:
         kinds: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -179,13 +178,13 @@ class Page:
                     wording.money(sum(costs), used=bool(costs), no_price=sum(each["no_price"] for each in same)),
                 ]
             )
-        show(self._console, "Compactions (tokens: mean)", _REASON_COLUMNS, rows)
+        self._out.table(TITLES["compaction reason"], _REASON_COLUMNS, rows)
 
     def top(self, number: int) -> None:
         """Show the most expensive prompts and turns."""
         for title, found in (
-            ("Most expensive prompts", top.prompts(self._ledger, number, self._zone)),
-            ("Most expensive turns", top.turns(self._ledger, number, self._zone)),
+            (TITLES["prompt"], top.prompts(self._ledger, number, self._zone)),
+            (TITLES["turn"], top.turns(self._ledger, number, self._zone)),
         ):
             if not found:
                 continue
@@ -212,7 +211,7 @@ class Page:
                         wording.money(pico(each["cost_usd"]), digits, no_price=each["no_price"]),
                     ]
                 )
-            show(self._console, title, _TOP_COLUMNS, rows)
+            self._out.table(title, _TOP_COLUMNS, rows)
 
     # --- notes ------------------------------------------------------------------------------------------------------
 
@@ -220,24 +219,22 @@ class Page:
         """Explain the + after an amount, when one is there."""
         found = views.total(views.groups(self._ledger, VIEWS["operation"], self._zone))
         if found.all.no_price and found.all.cost_pico:
-            self._console.print()
-            self._note("$1.00+ and unpriced: pi knows no price for some of it, so the true cost is higher.")
+            self._out.note(
+                "$1.00+ and unpriced: pi knows no price for some of it, so the true cost is higher.", apart=True
+            )
 
     def range(self, within: Range, selected: Selected) -> None:
         """Say which range it is, and what the range leaves out because it has no time."""
         ends = [(word, iso(at, self._zone)) for word, at in (("from", within.since), ("until", within.until))]
         said = " ".join(f"{word} {at[:16].replace('T', ' ')}" for word, at in ends if at)
-        self._note(f"Only what was done {said} ({printable(self._zone.name)}).")
+        self._out.note(f"Only what was done {said} ({printable(self._zone.name)}).")
         rows, cost = selected.untimed()
         if rows:
-            self._note(f"Left out: {rows:,} usage rows whose time is unknown ({wording.usd(pico(cost))}).")
+            self._out.note(f"Left out: {rows:,} usage rows whose time is unknown ({wording.usd(pico(cost))}).")
 
     def _more(self, found: int, most: int | None, by: str) -> None:
         if most and found > most:
-            self._note(f"{found - most} more with --by {by}")
-
-    def _note(self, text: str) -> None:
-        paragraph(self._console, text, "dim")
+            self._out.note(f"{found - most} more with --by {by}")
 
 
 _GROUP_COLUMNS: Final = [

@@ -14,31 +14,15 @@ from zoneinfo import ZoneInfo
 
 from pimetrics.errors import WrongUseError
 from pimetrics.keys import Key
+from pimetrics.ledger.facts import Fact, row
 from pimetrics.ledger.totals import pico
 from pimetrics.names import PICO, printable
-from pimetrics.rows import Part
 
 Values = dict[str, Any]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _AGO: Final = re.compile(r"([0-9]{1,4})([hdw])")
 _HOURS: Final = {"h": 1, "d": 24, "w": 168}
-
-
-class Held(Protocol):
-    """A fact as views see it: its columns, and the part of a source that owns it."""
-
-    @property
-    def values(self) -> Values:
-        """Merged columns."""
-
-    @property
-    def owner(self) -> Part:
-        """Who it belongs to."""
-
-    @property
-    def source(self) -> str:
-        """Smallest name among the sources that hold it."""
 
 
 class Facts(Protocol):
@@ -48,8 +32,11 @@ class Facts(Protocol):
     def duplicates(self) -> int:
         """Usage rows that another source had already brought."""
 
-    def facts(self, table: str) -> Iterator[tuple[Key, Held]]:
+    def facts(self, table: str) -> Iterator[tuple[Key, Fact]]:
         """Yield the facts of a table."""
+
+    def rows(self, table: str) -> Iterator[Values]:
+        """Yield them as column values."""
 
 
 class Zone:
@@ -180,13 +167,17 @@ class Selected:
         """Of all that was read: which source came first does not depend on the range."""
         return self._ledger.duplicates
 
-    def facts(self, table: str) -> Iterator[tuple[Key, Held]]:
+    def facts(self, table: str) -> Iterator[tuple[Key, Fact]]:
         """Yield the facts of a table that lie in the range; sessions that were at work in it."""
         within = self._within
         for key, fact in self._ledger.facts(table):
             v = fact.values
             if within.touches(v["first_time"], v["last_time"]) if table == "sessions" else v.get("time") in within:
                 yield key, fact
+
+    def rows(self, table: str) -> Iterator[Values]:
+        """Yield them as column values."""
+        return (row(table, key, fact) for key, fact in self.facts(table))
 
     def untimed(self) -> tuple[int, float]:
         """Return how many settled usage rows the range leaves out because they have no time, and their cost in USD."""

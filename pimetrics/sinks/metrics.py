@@ -1,14 +1,14 @@
 """METRICS as a Prometheus collector: reads a snapshot of the totals and the live state, and never a session file.
 
 The collector goes on whatever registry it is given. It keeps nothing between scrapes, so the cost of a scrape depends
-on the number of series, not on history.
+on the number of series, not on history. (`exposition` keeps the text of what has not moved.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate, product
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -39,31 +39,45 @@ class PiCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield every family, with all its series."""
-        now = self._snapshot()
-        for name, family in METRICS.items():
-            if not now.ready and name.startswith("pi_"):
-                continue
-            if family.kind == COUNTER:
-                yield _counter(name, family, now.counters.get(name, {}))
-            elif family.kind == HISTOGRAM:
-                yield _histogram(name, family, now.histograms.get(name, {}))
-            else:
-                yield _gauge(name, family, now.gauges.get(name, {}))
+        for name, series in shown(self._snapshot()):
+            yield metric_of(name, series)
+
+
+def shown(now: Snapshot) -> Iterator[tuple[str, Mapping[Labels, Any]]]:
+    """Yield the families that a scrape shows: (name, label values to what the series shows), zeros included."""
+    for name, family in METRICS.items():
+        if not now.ready and name.startswith("pi_"):
+            continue
+        if name == "pimetrics_build_info":
+            yield name, {(__version__,): 1}
+        elif family.kind == COUNTER:
+            yield name, _with_zeros(family, now.counters.get(name, {}), 0)
+        elif family.kind == HISTOGRAM:
+            yield name, _with_zeros(family, now.histograms.get(name, {}), _NOTHING[name])
+        else:
+            yield name, _with_zeros(family, now.gauges.get(name, {}), 0.0)
+
+
+def metric_of(name: str, series: Mapping[Labels, Any]) -> Metric:
+    """Return a family as prometheus_client has it, its series sorted by label values."""
+    family = METRICS[name]
+    if family.kind == COUNTER:
+        return _counter(name, family, series)
+    if family.kind == HISTOGRAM:
+        return _histogram(name, family, series)
+    return _gauge(name, family, series)
 
 
 def _counter(name: str, family: Family, values: Mapping[Labels, int]) -> Metric:
     out = CounterMetricFamily(name, family.help, labels=family.labels)
-    for labels, amount in sorted(_with_zeros(family, values, 0).items()):
+    for labels, amount in sorted(values.items()):
         out.add_metric(labels, amount / family.scale)
     return out
 
 
 def _gauge(name: str, family: Family, values: Mapping[Labels, float]) -> Metric:
     out = GaugeMetricFamily(name, family.help, labels=family.labels)
-    if name == "pimetrics_build_info":
-        out.add_metric((__version__,), 1)
-        return out
-    for labels, value in sorted(_with_zeros(family, values, 0.0).items()):
+    for labels, value in sorted(values.items()):
         out.add_metric(labels, value)
     return out
 
@@ -71,8 +85,8 @@ def _gauge(name: str, family: Family, values: Mapping[Labels, float]) -> Metric:
 def _histogram(name: str, family: Family, values: Mapping[Labels, Observed]) -> Metric:
     out = HistogramMetricFamily(name, family.help, labels=family.labels)
     bounds = _BOUNDS[name]
-    nothing = Observed((0,) * len(bounds), 0)
-    for labels, seen in sorted(_with_zeros(family, values, nothing).items()):
+    for labels in sorted(values):
+        seen = values[labels]
         buckets: list[tuple[str, float] | tuple[str, float, Exemplar]] = []
         for index, (bound, count) in enumerate(zip(bounds, accumulate(seen.counts), strict=True)):
             found = seen.exemplars.get(index)
@@ -93,6 +107,7 @@ def _bound(value: float) -> str:
 _BOUNDS: Final = {
     name: [*map(_bound, family.buckets), "+Inf"] for name, family in METRICS.items() if family.kind == HISTOGRAM
 }
+_NOTHING: Final = {name: Observed((0,) * len(bounds), 0) for name, bounds in _BOUNDS.items()}
 
 
 def _with_zeros(family: Family, values: Mapping[Labels, T], zero: T) -> dict[Labels, T]:

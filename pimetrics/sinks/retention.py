@@ -49,7 +49,7 @@ class Limits(NamedTuple):
     max_bytes: int | None
 
 
-def parse_keep(text: str) -> float | None:
+def parse_keep(text: str, option: str = "--keep") -> float | None:
     """Read a length of time like 30d, 12h or 2w as seconds; `off` is no limit.
 
     Raises:
@@ -59,11 +59,11 @@ def parse_keep(text: str) -> float | None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip())
     if not match or float(match[1]) <= 0:
-        raise WrongUseError(f"--keep {text!r} is no length of time; write it like 30d, 12h or 2w, or off.")
+        raise WrongUseError(f"{option} {text!r} is no length of time; write it like 30d, 12h or 2w, or off.")
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def parse_max_bytes(text: str) -> int | None:
+def parse_max_bytes(text: str, option: str = "--max-bytes") -> int | None:
     """Read a size like 5GB or 500MiB as bytes; `off` is no limit.
 
     Raises:
@@ -74,7 +74,7 @@ def parse_max_bytes(text: str) -> int | None:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
     unit = _BYTES.get(match[2].upper()) if match else None
     if not match or unit is None or float(match[1]) <= 0:
-        raise WrongUseError(f"--max-bytes {text!r} is no size; write it like 5GB or 500MiB, or off.")
+        raise WrongUseError(f"{option} {text!r} is no size; write it like 5GB or 500MiB, or off.")
     return int(float(match[1]) * unit)
 
 

@@ -18,6 +18,10 @@ from pimetrics.names import printable
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE: Final = b"\x2a\x4d\x18"  # behind one byte of 0x50 to 0x5f
+MAX_BYTES: Final = 2 << 30
+"""Most that is read of a compressed file, decompressed: a few KB can hold terabytes. Recordings of the wordiest dialect
+of pi stay far below; a plain file is as long as it is."""
+
 _BLOCK_BYTES: Final = 16 * 1024
 """Compressed bytes taken at once: where a file is damaged, what this much would have given is lost."""
 
@@ -25,26 +29,43 @@ _BLOCK_BYTES: Final = 16 * 1024
 def read_chunks(path: Path, size: int) -> Iterator[bytes]:
     """Yield a file's bytes in pieces of at most `size`.
 
-    A compressed file that is cut or damaged gives what can be read of it; the last line is then torn, which is for
-    framing to tell.
+    A compressed file that is cut or damaged, or holds more than `MAX_BYTES`, gives what can be read of it; the last
+    line is then torn, which is for framing to tell.
 
     Raises:
         SourceError: It cannot be opened or read.
     """
     try:
         with path.open("rb", buffering=0) as file:
-            head = file.read(4) if path.name.endswith((".gz", ".zst")) else b""
-            file.seek(0)
-            if path.name.endswith(".gz") and head.startswith(_GZIP):
-                yield from _gunzip(file, size)
-            elif path.name.endswith(".zst") and (head == _ZSTD or head[1:] == _ZSTD_SKIPPABLE):
-                yield from _unzstd(file, size)
-            else:
-                while chunk := file.read(size):
-                    yield chunk
+            yield from chunks_of(file, path.name, size)
     except OSError as error:
         reason = error.strerror or str(error)
         raise SourceError(f"{printable(str(path))} cannot be read ({reason}); check its permissions") from None
+
+
+def chunks_of(file: BinaryIO, name: str, size: int) -> Iterator[bytes]:
+    """Do the same for a file that is open already, without a buffer, and stands at its start.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    head = file.read(4) if name.endswith((".gz", ".zst")) else b""
+    file.seek(0)
+    if name.endswith(".gz") and head.startswith(_GZIP):
+        yield from _at_most(MAX_BYTES, _gunzip(file, size))
+    elif name.endswith(".zst") and (head == _ZSTD or head[1:] == _ZSTD_SKIPPABLE):
+        yield from _at_most(MAX_BYTES, _unzstd(file, size))
+    else:
+        while chunk := file.read(size):
+            yield chunk
+
+
+def _at_most(left: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        yield chunk[:left]
+        left -= len(chunk)
+        if left <= 0:
+            return
 
 
 def _gunzip(file: BinaryIO, size: int) -> Iterator[bytes]:

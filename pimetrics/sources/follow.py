@@ -10,18 +10,16 @@ No file is held open between polls, nothing here sleeps or knows the time: clock
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from pimetrics.errors import SourceError
 from pimetrics.marks import Mark
-from pimetrics.sources.compressed import read_chunks
-from pimetrics.sources.fingerprint import NOTHING, Fingerprint, extend, take
+from pimetrics.sources.compressed import chunks_of
+from pimetrics.sources.fingerprint import NOTHING, extend, take
 from pimetrics.sources.folders import Folders
+from pimetrics.sources.followed import Followed, Piece, find_beside, reading_order, stamp
 from pimetrics.sources.schedule import Schedule
 
 DAY_SECONDS: Final = 86_400.0
@@ -41,90 +39,6 @@ _STEADY_SECONDS: Final = 1.0
 
 _RETRY_SECONDS: Final = 0.5
 _RETRIES_PER_SECOND: Final = 200
-_COMPRESSED: Final = (".gz", ".zst")
-_SESSION_ENTRY: Final = re.compile(
-    rb'^\{"type":"(message|model_change|thinking_level_change|session_info|compaction|custom|custom_message)"',
-    re.MULTILINE,
-)
-
-
-class Followed:
-    """One file.
-
-    Attributes:
-        path: Where it is now.
-        name: What it was called first; the name of its source.
-        offset: Bytes handed on since its source was begun.
-        known: Fingerprint of all bytes ever handed on.
-        state: open, done, unreadable or ignored.
-        written: When its content changed last, Unix seconds.
-        errors: Extension errors counted in it.
-    """
-
-    __slots__ = (
-        "changed", "compressed", "done", "due", "errors", "info", "known", "lost_at", "name", "offset", "path", "paths",
-        "state", "steady_at", "stray", "tier", "warm", "written",
-    )  # fmt: skip
-
-    def __init__(self, path: str, info: os.stat_result) -> None:
-        self.path = self.name = path
-        self.paths = {path}
-        self.compressed = path.endswith(_COMPRESSED)
-        self.info = info
-        self.offset = 0
-        self.known = NOTHING
-        self.state = "open"
-        self.done = False
-        self.written = info.st_mtime
-        self.errors = 0
-        self.lost_at: float | None = None
-        self.steady_at = 0.0
-        self.warm = False
-        self.stray = False
-        self.due = float("inf")
-        self.changed = 0.0
-        self.tier = -1
-
-    def move(self, path: str) -> None:
-        """The file is called otherwise now, or is another one, with an inode that was free again."""
-        self.path, self.lost_at = path, None
-        if self.compressed != path.endswith(_COMPRESSED):
-            self.compressed = not self.compressed
-            self.offset, self.known, self.errors, self.name = 0, NOTHING, 0, path
-
-    @property
-    def mark(self) -> Mark:
-        """How far it was read."""
-        i = self.info
-        size = self.known.offset if not self.compressed and self.known.offset < i.st_size else i.st_size
-        return Mark(
-            self.path, i.st_dev, i.st_ino, size, i.st_mtime_ns, i.st_ctime_ns, self.known.offset, self.known.head,
-            self.known.tail, int(self.done), self.errors,
-        )  # fmt: skip
-
-    @property
-    def lag(self) -> int:
-        """Bytes that are there and not yet read."""
-        return max(0, self.info.st_size - self.known.offset)
-
-
-class Piece(NamedTuple):
-    """What has come of a file.
-
-    Attributes:
-        file: The file; after its last piece of a poll, its mark covers all bytes.
-        chunk: Its next bytes; may be empty.
-        restart: True when they are the first bytes of the file: what its source holds is void.
-        end: True when nothing more will come.
-        again: True when these bytes were handed on before, by this follower or by the one that left its marks: what
-            they give is known, and only the state that they leave behind is wanted.
-    """
-
-    file: Followed
-    chunk: bytes
-    restart: bool = False
-    end: bool = False
-    again: bool = False
 
 
 class Follower:
@@ -223,7 +137,7 @@ class Follower:
         self.troubles += self._folders.troubles
         self._folders.troubles.clear()
         todo = [file for file in self._schedule.pop(now) if self._look(file, now, wall)]
-        queue = deque(sorted(todo, key=_reading_order) if len(todo) > 1 else todo)
+        queue = deque(sorted(todo, key=reading_order) if len(todo) > 1 else todo)
         try:
             while queue:
                 yield from self._read(queue[0], now, wall)
@@ -250,7 +164,8 @@ class Follower:
             self._replaced(path, before, now)
         if file is None:
             file = self._files[info.st_dev, info.st_ino] = Followed(path, info)
-            unchanged = self._restore(file)
+            mark = self._marks.get(path) or self._marks_by_inode.get((info.st_dev, info.st_ino))
+            unchanged = mark is not None and file.take_up(mark)
             age = wall - max(info.st_mtime, info.st_ctime)
             file.changed = now - (0.0 if self._polled else max(0.0, age))
             self._by_path[path] = file
@@ -269,21 +184,6 @@ class Follower:
             file.move(path)
         self._schedule.add(file, now)
 
-    def _restore(self, file: Followed) -> bool:
-        """Take over what is known of a file from before; return whether it has not changed since."""
-        info = file.info
-        mark = self._marks.get(file.path) or self._marks_by_inode.get((info.st_dev, info.st_ino))
-        if mark is None:
-            return False
-        file.known = Fingerprint(mark.offset, mark.head, mark.tail)
-        file.errors = mark.errors
-        then = (mark.ino, mark.size, mark.mtime_ns, mark.ctime_ns)
-        same = then == (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
-        file.done = bool(mark.done) and same
-        if file.done:
-            file.state = "done"
-        return same
-
     def _went(self, path: str, now: float) -> None:
         file = self._by_path.get(path)
         if file is not None:
@@ -299,7 +199,7 @@ class Follower:
         if file.paths:
             file.move(min(file.paths))
         else:
-            beside = _find_beside(path, file)
+            beside = find_beside(path, file)
             if beside is not None:
                 file.move(beside)
                 file.stray = True
@@ -348,7 +248,7 @@ class Follower:
             self._replaced(path, file, now)
             self._came(path, now, wall)
             return False
-        same = _stamp(info) == _stamp(file.info)
+        same = stamp(info) == stamp(file.info)
         if same and id(file) not in self._lagging and not file.warm:
             if file.done or not self._is_over(file, wall):
                 self._schedule.again(file, now)
@@ -440,12 +340,11 @@ class Follower:
         if file.known.offset and not file.known.fits(fd):
             yield self._reset(file, "rewritten")
         restart = True
-        try:
-            for chunk in read_chunks(Path(file.path), self._block):
+        # By its descriptor, never by its name: that may lead elsewhere by now, to a FIFO on which an open would wait.
+        with open(fd, "rb", buffering=0, closefd=False) as opened:
+            for chunk in chunks_of(opened, file.path, self._block):
                 yield Piece(file, chunk, restart)
                 restart = False
-        except SourceError as error:
-            raise OSError(0, str(error)) from None
         file.offset, file.known = size, take(fd, size)
 
     def _reset(self, file: Followed, reason: str) -> Piece:
@@ -459,46 +358,3 @@ class Follower:
             self.troubles.append((file.path, error.strerror or str(error)))
         self._lagging[id(file)] = file
         self._schedule.add(file, now + max(_RETRY_SECONDS, len(self._lagging) / _RETRIES_PER_SECOND))
-
-
-def _stamp(info: os.stat_result) -> tuple[int, int, int]:
-    return info.st_size, info.st_mtime_ns, info.st_ctime_ns
-
-
-def _find_beside(path: str, file: Followed) -> str | None:
-    """Return the new name of a file that was renamed within its folder, whatever it is called now.
-
-    It must begin with what was read of it: inodes are used again, and a folder may hold things that are not ours.
-    """
-    if not file.known.offset:
-        return None
-    try:
-        with os.scandir(os.path.dirname(path) or ".") as entries:
-            found = next((each for each in entries if each.inode() == file.info.st_ino and each.is_file()), None)
-        if found is None or found.is_symlink():
-            return None
-        fd = os.open(found.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return None
-    try:
-        return found.path if file.known.fits(fd) else None
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
-
-
-def _reading_order(file: Followed) -> tuple[bool, str]:
-    """Recordings before session files: a stream knows more of the same facts."""
-    if file.compressed or file.offset:
-        return False, file.path
-    try:
-        fd = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except OSError:
-        return True, file.path
-    try:
-        return _SESSION_ENTRY.search(os.pread(fd, 16384, 0)) is not None, file.path
-    except OSError:
-        return True, file.path
-    finally:
-        os.close(fd)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
-from typing import Final, cast
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import generate_latest as text_format
-from prometheus_client.openmetrics.exposition import generate_latest as openmetrics_format
-from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 OPENMETRICS: Final = "application/openmetrics-text"
 OPENMETRICS_TYPE: Final = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
@@ -33,33 +29,43 @@ SCRAPER_HEADER: Final = "x-prometheus-scrape-timeout-seconds"
 """Sent by Prometheus and those that scrape like it (VictoriaMetrics, Grafana Alloy), and by nobody else."""
 
 
+class Shown(Protocol):
+    """What /metrics shows, in two formats; of samples with some names only, if any are given."""
+
+    def text(self, names: Sequence[str] = ()) -> bytes:
+        """Return the text format."""
+
+    def openmetrics(self, names: Sequence[str] = ()) -> bytes:
+        """Return OpenMetrics."""
+
+
 def make_app(
-    registry: CollectorRegistry,
+    metrics_shown: Shown,
     *,
     ready: Callable[[], bool],
-    for_scrapers: CollectorRegistry | None = None,
+    for_scrapers: Shown | None = None,
     page: Callable[[], str] = lambda: "",
+    more: Sequence[BaseRoute] = (),
 ) -> Starlette:
     """Build the application.
 
     Args:
-        registry: What /metrics shows.
+        metrics_shown: What /metrics shows.
         ready: Whether catch-up is done.
         for_scrapers: What /metrics shows to scrapers; by default the same.
         page: Makes the page at /.
+        more: Further routes.
     """
 
     def metrics(request: Request) -> Response:
-        shown: Collector = registry
+        shown = metrics_shown
         if for_scrapers is not None and SCRAPER_HEADER in request.headers:
             shown = for_scrapers
         names = request.query_params.getlist("name[]")
-        if names:
-            shown = cast("CollectorRegistry", shown).restricted_registry(names)
         if wants_openmetrics(request.headers.get("accept", "")):
-            body, content_type = openmetrics_format(shown), OPENMETRICS_TYPE
+            body, content_type = shown.openmetrics(names), OPENMETRICS_TYPE
         else:
-            body, content_type = text_format(shown), TEXT_TYPE
+            body, content_type = shown.text(names), TEXT_TYPE
         headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
         if accepts_gzip(request.headers.get("accept-encoding", "")):
             body = gzip.compress(body, compresslevel=1, mtime=0)
@@ -83,6 +89,7 @@ def make_app(
             Route("/-/healthy", healthy),
             Route("/-/ready", is_ready),
             Route("/", front),
+            *more,
         ]
     )
 

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from pimetrics.exporter import Exporter
 from pimetrics.names import METRICS, RETRY_SCOPES
+from pimetrics.sinks.exposition import Exposition
 from pimetrics.sinks.metrics import PiCollector
 from pimetrics.web.app import make_app
 from tests.cases.scans import case
@@ -35,9 +36,7 @@ def client(*numbers: str) -> TestClient:
             exporter.feed(source, path.read_bytes())
             exporter.finish(source)
     exporter.ready = True
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(PiCollector(exporter.snapshot))
-    return TestClient(make_app(registry, ready=lambda: exporter.ready))
+    return TestClient(make_app(Exposition(exporter.snapshot), ready=lambda: exporter.ready))
 
 
 @pytest.mark.parametrize("number", ["23", "45", "75", "12"])
@@ -146,9 +145,7 @@ def test_rare_counters_are_there_at_zero_before_they_happen():
 def test_before_catch_up_only_the_exporter_shows():
     """Until catch-up is done /-/ready is 503 and no `pi_` metric is served, so history is never a ramp."""
     exporter = Exporter(clock=lambda: 0.0)
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(PiCollector(exporter.snapshot))
-    web = TestClient(make_app(registry, ready=lambda: exporter.ready))
+    web = TestClient(make_app(Exposition(exporter.snapshot), ready=lambda: exporter.ready))
     assert web.get("/-/ready").status_code == 503
     assert web.get("/-/healthy").status_code == 200
     names = {family.name for family in parse_text(web.get("/metrics").text)}

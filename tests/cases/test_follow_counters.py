@@ -11,15 +11,8 @@ import pimetrics
 from pimetrics.names import METRICS
 from pimetrics.sinks.metrics import PiCollector
 from tests.cases.scans import case
-from tests.cases.test_follow_rotation import append, tail_lines
 from tests.rig import Rig
-
-
-@pytest.fixture
-def folder(tmp_path):
-    made = tmp_path / "followed"
-    made.mkdir()
-    return made
+from tests.tails import append, tail_lines
 
 
 def series(rig: Rig) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

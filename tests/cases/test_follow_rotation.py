@@ -5,30 +5,13 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 
 import pimetrics
 from tests.cases.scans import CASES, case
 from tests.rig import Rig
-
-
-def tail_lines(number: str) -> list[bytes]:
-    """The header and the six records that most of these cases share."""
-    return case(number).files[0].read_bytes().splitlines(keepends=True)
-
-
-def append(path: Path, *lines: bytes) -> None:
-    with path.open("ab") as file:
-        file.write(b"".join(lines))
-
-
-@pytest.fixture
-def folder(tmp_path):
-    made = tmp_path / "followed"
-    made.mkdir()
-    return made
+from tests.tails import append, tail_lines
 
 
 def test_05_a_migrated_file_counts_once(folder, tmp_path):

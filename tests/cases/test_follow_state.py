@@ -10,15 +10,8 @@ import pytest
 
 import pimetrics
 from pimetrics.errors import StateError
-from tests.cases.test_follow_rotation import append, tail_lines
 from tests.rig import Rig
-
-
-@pytest.fixture
-def folder(tmp_path):
-    made = tmp_path / "followed"
-    made.mkdir()
-    return made
+from tests.tails import append, tail_lines
 
 
 def test_65_a_restart_loses_nothing(folder, tmp_path):

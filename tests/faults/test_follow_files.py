@@ -10,15 +10,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import pimetrics
-from tests.cases.test_follow_rotation import append, tail_lines
 from tests.rig import Rig
-
-
-@pytest.fixture
-def folder(tmp_path):
-    made = tmp_path / "followed"
-    made.mkdir()
-    return made
+from tests.tails import append, tail_lines
 
 
 def test_60_one_content_under_many_names(folder, tmp_path):

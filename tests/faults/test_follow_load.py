@@ -8,12 +8,14 @@ import threading
 import time
 import urllib.request
 
-from tests.cases.test_follow_rotation import append, tail_lines
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
 from tests.serving import Served
+from tests.tails import append, tail_lines
 
 
 def test_49_the_pipe_is_drained_whatever_happens(tmp_path):
-    """60 MB of updates and a line of garbage, with a scrape held open: no write blocks for a second."""
+    """200 MB of updates and a line of garbage, with a scrape held open: no write blocks for a second."""
     update = b'{"type":"message_update","assistantMessageEvent":{"type":"text_delta","delta":"%s"}}\n' % (b"x" * 2000)
     block = update * 50
     with Served(["-", "--no-state"], stdin=subprocess.PIPE) as served:
@@ -21,7 +23,7 @@ def test_49_the_pipe_is_drained_whatever_happens(tmp_path):
         held = urllib.request.urlopen(served.url + "/metrics", timeout=60)
         pipe, longest = served.process.stdin.fileno(), 0.0
         os.write(pipe, b"garbage\n")
-        for _ in range(60_000_000 // len(block)):
+        for _ in range(200_000_000 // len(block)):
             left = memoryview(block)
             while left:
                 start = time.monotonic()
@@ -30,21 +32,24 @@ def test_49_the_pipe_is_drained_whatever_happens(tmp_path):
         served.process.stdin.close()
         held.close()
         served.wait_for("pimetrics_rejects_total", 1)
-        served.wait_for("pimetrics_records_total", 60_000_000 // len(block) * 50, record="message_update")
+        served.wait_for("pimetrics_records_total", 200_000_000 // len(block) * 50, record="message_update")
         assert longest < 1.0
         served.process.terminate()
         assert served.process.wait(10) == 0
 
 
 def test_72_a_scrape_opens_no_session_file(tmp_path):
-    """While a file grows, twenty scrapes, four at a time: quick, whole, and not an old file is opened for them."""
+    """2,000 files of 200 MB; one grows, twenty scrapes, four at a time: quick, whole, and no old file is opened for them."""
     header, *records = tail_lines("65")
     old = tmp_path / "old"
     old.mkdir()
-    for number in range(200):
-        append(old / f"{number}.jsonl", header.replace(b"sess-tail", b"sess-%d" % number), *records)
+    long = b'{"type":"custom","id":"c0","parentId":null,"timestamp":"2026-11-16T09:01:05.000Z","data":"%s"}\n' % (
+        b"x" * 98_000
+    )
+    for number in range(2000):
+        append(old / f"{number}.jsonl", header.replace(b"sess-tail", b"sess-%d" % number), *records, long)
         os.utime(old / f"{number}.jsonl", (0, 0))
-    with Served([old, tmp_path / "old", "--state", tmp_path / "l.db"]) as served:
+    with Served([old, "--state", tmp_path / "l.db"]) as served:
         served.ready()
         slowest, pages = [], []
 
@@ -63,7 +68,8 @@ def test_72_a_scrape_opens_no_session_file(tmp_path):
             for each in threads:
                 each.join()
         assert len(pages) == 20
-        assert all(page and page.count("# TYPE pi_tokens_total counter") == 1 for page in pages)
+        assert all(page and list(parse_text(page)) for page in pages)
+        assert all(page.count("# TYPE pi_tokens_total counter") == 1 for page in pages)
         assert max(slowest) < 2.0  # half a second on a machine of its own; this one is shared
         assert {path: path.stat().st_atime_ns for path in stamps} == stamps
 

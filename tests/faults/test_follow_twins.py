@@ -7,19 +7,12 @@ import os
 import pytest
 
 from pimetrics.sinks.recording import create, is_over, new_name
-from tests.cases.test_follow_rotation import append
 from tests.property.test_sources_in_any_order import WITH_FILES
 from tests.rig import Rig
 from tests.support import assert_same, read, result
+from tests.tails import append
 
 PAIR = next(each for each in WITH_FILES if len(each.session_paths) == 1)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    made = tmp_path / "followed"
-    made.mkdir()
-    return made
 
 
 def shown(rig: Rig) -> dict[tuple[str, tuple[str, ...]], int]:

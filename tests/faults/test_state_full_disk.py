@@ -9,8 +9,8 @@ import pytest
 
 from pimetrics.errors import StateFullError
 from pimetrics.ledger.sqlite import SqliteLedger
-from tests.cases.test_follow_rotation import append, tail_lines
 from tests.rig import Rig
+from tests.tails import append, tail_lines
 
 
 class Fillable:
@@ -44,13 +44,6 @@ def another(records, number, model=b"model-a"):
 def big(records, number):
     """A record whose row needs new pages."""
     return another(records, number, b"m" * 6000 + b"%d" % number)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    made = tmp_path / "followed"
-    made.mkdir()
-    return made
 
 
 def test_a_disk_that_fills_up_and_is_freed(folder, tmp_path):

@@ -12,16 +12,9 @@ from pimetrics.ledger import schema
 from pimetrics.ledger.sqlite import SqliteLedger
 from pimetrics.names import LABEL_CAP
 from pimetrics.pipeline import Pipeline
-from tests.cases.test_follow_rotation import append, tail_lines
 from tests.rig import Rig
 from tests.support import read
-
-
-@pytest.fixture
-def folder(tmp_path):
-    made = tmp_path / "followed"
-    made.mkdir()
-    return made
+from tests.tails import append, tail_lines
 
 
 def test_an_older_ledger_is_brought_forward(tmp_path, monkeypatch):

@@ -13,15 +13,16 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 SCRAPE_INTERVAL = "250ms"
 START_TIMEOUT_S = 30.0
-SERVING = re.compile(r"serving http://(\S+?)/metrics")
+SERVING = re.compile(r"serving https?://(\S+?)/metrics")
 
 
 def until(true: Callable[[], object], what: str, timeout_s: float = START_TIMEOUT_S) -> None:
@@ -83,8 +84,12 @@ def exporter(
     stdin: int | IO[bytes] = subprocess.DEVNULL,
     options: Sequence[str] = ("--no-state",),
     port: int = 0,
+    secured: bool = False,
 ) -> Iterator[str]:
-    """Run `pimetrics serve` over sources, by default without state; yields its address once it is ready."""
+    """Run `pimetrics serve` over sources, by default without state; yields its address once it is ready.
+
+    One that is secured tells only who knows its secret, so it is not asked whether it is ready.
+    """
     log = folder / "serve.log"
     listen = ["--web.listen-address", f"127.0.0.1:{port}"]
     argv = [sys.executable, "-m", "pimetrics", "serve", *map(str, sources), *options, *listen]
@@ -93,7 +98,8 @@ def exporter(
         told = SERVING.search(log.read_text())
         assert told is not None
         address = told[1]
-        until(lambda: alive() and get(address, "/-/ready")[0] == 200, f"serve at {address} is ready")
+        if not secured:
+            until(lambda: alive() and get(address, "/-/ready")[0] == 200, f"serve at {address} is ready")
         yield address
 
 
@@ -113,6 +119,15 @@ class Prometheus:
         result: list[dict[str, Any]] = data["result"]
         return {tuple(sorted(one["metric"].items())): float(one["value"][1]) for one in result}
 
+    def last_error(self, job: str) -> str:
+        """Return why the last scrape of a job's one target failed; empty when it did not."""
+        status, text = get(self._address, "/api/v1/targets")
+        assert status == 200, text
+        (error,) = (
+            each["lastError"] for each in json.loads(text)["data"]["activeTargets"] if each["scrapePool"] == job
+        )
+        return str(error)
+
     def total(self, promql: str) -> float:
         """Return the one value of a query that sums; 0 while there is none."""
         values = self.query(promql)
@@ -122,13 +137,29 @@ class Prometheus:
 
 @contextlib.contextmanager
 def prometheus(
-    program: str, folder: Path, target: str, *, interval: str = SCRAPE_INTERVAL, up: int = 1
+    program: str,
+    folder: Path,
+    target: str,
+    *,
+    interval: str = SCRAPE_INTERVAL,
+    up: int = 1,
+    jobs: Mapping[str, Mapping[str, object]] = MappingProxyType({"pi": {}}),
 ) -> Iterator[Prometheus]:
-    """Run Prometheus with one target; yields it once a scrape has succeeded (`up` 0: once one has been tried)."""
-    job = {"job_name": "pi", "static_configs": [{"targets": [target]}]}
+    """Run Prometheus with one target; yields it once a scrape has succeeded (`up` 0: once one has been tried).
+
+    Args:
+        program: Prometheus.
+        folder: For its files.
+        target: What is scraped.
+        interval: How often.
+        up: What the first scrape of the job `pi` gives.
+        jobs: How it is scraped, by job, in words of Prometheus' configuration.
+    """
+    static = {"static_configs": [{"targets": [target]}]}
+    scraped = [{"job_name": name, **static, **job} for name, job in jobs.items()]
     timing = {"scrape_interval": interval, "scrape_timeout": interval}
     config = folder / "prometheus.yml"
-    config.write_text(json.dumps({"global": timing, "scrape_configs": [job]}))
+    config.write_text(json.dumps({"global": timing, "scrape_configs": scraped}))
     address = f"127.0.0.1:{free_port()}"
     argv = [
         program,

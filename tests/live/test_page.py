@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import html.parser
 import http.server
-import json
-import subprocess
 import threading
 import urllib.request
 from typing import TYPE_CHECKING
@@ -15,57 +12,17 @@ import matplotlib.image
 import pytest
 
 from pimetrics.names import label_value, printable
-from tests.live.parts import program as installed
+from tests.live.browser import HOSTILE, RUN, SCHEMES, Seen, browse, work
 from tests.live.prometheus import exporter, get, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-CHROMIUM = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
-)  # fmt: skip
-BROWSER_TIMEOUT_S = 60
-SCHEMES = {"dark": 0, "light": 1}
-"""Chromium's numbers for what a page is told the user prefers."""
-
-RUN = "document.title='ran'"
-HOSTILE = (
-    f"<script>{RUN}</script>",
-    f'<img src=x onerror="{RUN}">',
-    f'"><svg/onload={RUN}>',
-    f"</td></table><style>*{{display:none}}</style><iframe srcdoc='<script>parent.{RUN}</script>'>",
-    "&lt;b&gt;&#x3c;",
-    "[/]",
-    "[red]x[/red]",
-    "a\u202egnp.exe\u2066x",
-    "line\nbreak\r\ttab\x1b[31m\x00",
-    "\u0645\u0631\u062d\u0628\u0627",
-    "very-long-" + "x" * 5000,
-)
 ELEMENTS = {
     "html", "head", "meta", "title", "style", "body", "header", "h1", "p", "nav", "a", "main", "dl", "div", "dt", "dd",
     "section", "h2", "table", "thead", "tbody", "tr", "th", "td", "span", "bdi", "i", "code", "footer", "strong",
 }  # fmt: skip
-
-
-def work() -> bytes:
-    """Return the stream of a session in which every provider, model and tool has a hostile name."""
-    records: list[dict[str, object]] = [
-        {"type": "session", "version": 3, "id": "s", "timestamp": "2026-11-29T10:00:00.000Z", "cwd": "/srv"}
-    ]
-    for number, name in enumerate(HOSTILE):
-        usage = {"input": 10, "output": 1, "cost": {"total": 0.25}}
-        message = {"role": "assistant", "content": [], "provider": name, "model": name, "usage": usage}
-        message |= {"stopReason": "stop", "timestamp": 1_796_065_800_000 + number}
-        records += [
-            {"type": "message_end", "message": message},
-            {"type": "tool_execution_start", "toolCallId": f"c{number}", "toolName": name, "args": {}},
-            {"type": "tool_execution_end", "toolCallId": f"c{number}", "toolName": name, "result": {}, "isError": True},
-        ]
-    records.append({"type": "agent_end", "messages": []})
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
 @pytest.fixture(scope="module")
@@ -76,51 +33,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with exporter(folder, folder / "run.jsonl") as address:
         until(lambda: "<h2>Tools" in get(address, "/")[1], "the page shows the run")
         yield f"http://{address}/"
-
-
-def browse(profile: Path, address: str, *options: str) -> str:
-    """Open a page in a fresh Chromium; return what it prints."""
-    argv = [installed("chromium", "chromium"), *CHROMIUM, f"--user-data-dir={profile}", *options, address]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=BROWSER_TIMEOUT_S, check=False)
-    assert done.returncode == 0, done.stderr.decode(errors="replace")
-    return done.stdout.decode()
-
-
-class Seen(html.parser.HTMLParser):
-    """What a browser made of a page.
-
-    Attributes:
-        elements: Names of all elements.
-        handlers: Attributes that would run a script.
-        title: The title.
-        names: The texts of the elements that hold names from outside.
-    """
-
-    def __init__(self, dom: str) -> None:
-        super().__init__()
-        self.elements: set[str] = set()
-        self.handlers: list[str] = []
-        self.title = ""
-        self.names: list[str] = []
-        self._in = ""
-        self.feed(dom)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.add(tag)
-        self.handlers += [name for name, _value in attrs if name.startswith("on") or name == "srcdoc"]
-        self._in = tag
-        if tag == "bdi":
-            self.names.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._in = ""
-
-    def handle_data(self, data: str) -> None:
-        if self._in == "title":
-            self.title += data
-        elif self._in == "bdi":
-            self.names[-1] += data
 
 
 def test_hostile_names_are_text_in_a_browser(page: str, tmp_path: Path) -> None:

@@ -14,7 +14,20 @@ import pimetrics
 
 ROOT = Path(pimetrics.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-VOCABULARY = {"records", "events", "rows", "names", "errors", "keys", "stamping", "places", "marks", "snapshots"}
+VOCABULARY = {
+    "records",
+    "events",
+    "rows",
+    "names",
+    "errors",
+    "keys",
+    "stamping",
+    "places",
+    "marks",
+    "snapshots",
+    "delivery",
+    "look",
+}
 STAGES = {"framing", "decoding", "reducing", "ledger", "sources", "sinks", "web"}
 
 
@@ -70,15 +83,31 @@ def test_reports_stand_on_the_ledger(path: Path) -> None:
     assert ours(path) <= VOCABULARY | {"reports", "ledger", "pipeline", "examination", "decoding", "__version__"}
 
 
+@pytest.mark.parametrize("path", [p for p in FILES if home(p) == "plots"], ids=lambda p: p.name)
+def test_plots_draw_tables(path: Path) -> None:
+    """Charts know tables by their columns: no stage and no command; their numbers are worded as those of reports."""
+    assert ours(path) <= VOCABULARY | {"plots", "reports", "ledger"}
+
+
 @pytest.mark.parametrize("path", [p for p in FILES if home(p) in STAGES], ids=lambda p: str(p.relative_to(ROOT)))
 def test_stages_are_siblings(path: Path) -> None:
     """A stage imports vocabulary and itself; only the wiring joins stages."""
     assert ours(path) <= VOCABULARY | {home(path), "__version__"}
 
 
+@pytest.mark.parametrize("path", [p for p in FILES if home(p) == "shipping"], ids=lambda p: p.name)
+def test_shipping_reads_bytes_and_nothing_else(path: Path) -> None:
+    """A shipper moves bytes from the disk to a receiver: it knows no record, no row, no ledger."""
+    assert ours(path) <= VOCABULARY | {"shipping", "sources", "__version__"}
+
+
 @pytest.mark.parametrize(
     "path",
-    [p for p in FILES if home(p) in {"pipeline", "api", "exporter", "scanning", "exporting", "workers"}],
+    [
+        p
+        for p in FILES
+        if home(p) in {"pipeline", "api", "exporter", "receiving", "scanning", "exporting", "workers", "shipping"}
+    ],
     ids=lambda p: p.name,
 )
 def test_wiring_does_not_know_the_commands(path: Path) -> None:
@@ -92,14 +121,20 @@ def test_wiring_does_not_know_the_commands(path: Path) -> None:
         ("ijson", {"decoding"}),
         ("sqlite3", {"ledger"}),
         ("starlette", {"web", "commands"}),
-        ("uvicorn", {"web", "commands"}),
-        ("polars", {"sinks", "api", "scanning", "commands", "__init__"}),
+        ("uvicorn", {"web"}),
+        ("h11", {"web"}),
+        ("yaml", {"web"}),
+        ("bcrypt", {"web"}),
+        ("polars", {"sinks", "plots", "api", "scanning", "commands", "__init__"}),
         ("prometheus_client", {"sinks", "web", "commands", "exporter"}),
         ("click", {"cli", "commands"}),
         ("rich", {"cli", "commands", "reports", "progress"}),
         ("zstandard", {"sources"}),
+        ("http.client", {"shipping"}),
         ("obstore", {"sinks"}),
         ("ray", {"cluster"}),
+        ("altair", {"plots"}),
+        ("vl_convert", {"plots"}),
     ],
 )
 def test_a_library_has_one_home(library: str, homes: set[str]) -> None:
@@ -115,8 +150,8 @@ def test_the_rules_look_at_something() -> None:
 
 
 def test_polars_is_loaded_lazily_above_sinks() -> None:
-    """The interface and the commands load polars only when a table is asked for."""
-    assert users("polars", top_level=True) <= {"sinks"}
+    """The interface and the commands load polars only when a table or a chart is asked for."""
+    assert users("polars", top_level=True) <= {"sinks", "plots"}
 
 
 @pytest.mark.parametrize("stage", ["framing", "decoding", "reducing"])
@@ -143,6 +178,21 @@ def test_pure_stages_do_no_io_and_read_no_clock(stage: str) -> None:
 def test_importing_loads_no_polars(module: str) -> None:
     """A command that needs no table starts without the time that polars takes to load."""
     code = f"import sys, {module}; sys.exit('polars' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_web_configuration_is_read_only_where_there_is_one() -> None:
+    """`serve` without `--web.config.file` starts without the time that YAML and bcrypt take to load."""
+    code = "import sys, pimetrics.commands.serve; sys.exit(bool({'yaml', 'bcrypt', 'polars'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("module", ["http.client", "ssl", "polars"])
+def test_record_starts_without_what_it_may_not_need(module: str) -> None:
+    """Pi waits for the start of `record`; delivering is loaded beside it, in a thread, and only when asked for."""
+    code = f"import sys, pimetrics.commands.record; sys.exit({module!r} in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -21,10 +21,12 @@ def test_the_python_blocks_run_as_they_stand(tmp_path, monkeypatch):
     for path in (STREAMS / "1.6.0").glob("two_prompts.session*.jsonl"):
         (sessions / path.name).write_bytes(path.read_bytes())
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     names: dict = {}
     for block in BLOCKS:
         exec(compile(block, "README.md", "exec"), names)
-    assert len(BLOCKS) == 2
+    assert len(BLOCKS) == 3
+    assert (tmp_path / "tools.png").stat().st_size > 10_000
     assert isinstance(names["t"].usage, pl.DataFrame)
     assert names["t"].usage.height == 4
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from starlette.testclient import TestClient
@@ -11,7 +10,7 @@ from starlette.testclient import TestClient
 from pimetrics.exporter import Exporter
 from pimetrics.ledger.sqlite import SqliteLedger
 from pimetrics.sinks.births import Births, head_of
-from pimetrics.sinks.metrics import PiCollector
+from pimetrics.sinks.exposition import Exposition
 from pimetrics.web.app import make_app
 
 SCRAPER = {"X-Prometheus-Scrape-Timeout-Seconds": "10"}
@@ -39,10 +38,8 @@ def answer(n, model="m", session="s1"):
 
 def web(exporter):
     """Serve an exporter as `serve` does."""
-    people, scrapers = CollectorRegistry(auto_describe=False), CollectorRegistry(auto_describe=False)
-    people.register(PiCollector(exporter.snapshot))
-    scrapers.register(PiCollector(lambda: exporter.snapshot(scraper=True)))
-    return TestClient(make_app(people, ready=lambda: exporter.ready, for_scrapers=scrapers))
+    scrapers = Exposition(lambda: exporter.snapshot(scraper=True))
+    return TestClient(make_app(Exposition(exporter.snapshot), ready=lambda: exporter.ready, for_scrapers=scrapers))
 
 
 def cost(client, model="m", **headers):

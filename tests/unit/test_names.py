@@ -19,6 +19,9 @@ ERRORS = {
     "401 invalid api key": "authentication",
     "500 internal server error": "server_error",
     "fetch failed": "network",
+    "fetch failed: connect ECONNREFUSED 127.0.0.1:8080": "network",
+    "dial tcp: connection refused": "network",
+    "400: the model refused to answer": "content_filter",
     "Request timed out": "timeout",
     "Something else": "other",
 }

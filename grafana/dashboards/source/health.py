@@ -106,6 +106,17 @@ def _doubts() -> Section:
     return Section("What should be doubted?", panels)
 
 
+def _deliveries() -> Section:
+    empty = "Nothing is delivered here: see serve --receive"
+    return Section("Are deliveries taken?", [
+        graph("Deliveries by answer", "Requests of shippers in each step. Refused ones stay in the shipper's spool.",
+              [Query(step_count("pimetrics_deliveries_total", "answer"), "{{answer}}")], "short", empty, bars=True,
+              decimals=0),
+        graph("Bytes delivered per second", "Of recordings and session files, decompressed.",
+              [Query(rate("pimetrics_delivered_bytes_total", "instance"), "{{instance}}")], "Bps", empty),
+    ])  # fmt: skip
+
+
 def _scrape() -> Section:
     return Section("Is scraping well?", [
         graph("Up and ready", "1 is yes. Not ready while up is catch-up.",
@@ -123,5 +134,5 @@ def build() -> dict[str, Any]:
     """Make the dashboard."""
     return dashboard(
         "pimetrics-health", "pimetrics / Exporter health", "Whether the other dashboards can be believed.",
-        [_now(), _range(), _reading(), _doubts(), _scrape()], variables=(), start="now-6h",
+        [_now(), _range(), _reading(), _doubts(), _deliveries(), _scrape()], variables=(), start="now-6h",
     )  # fmt: skip

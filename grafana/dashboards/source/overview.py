@@ -186,10 +186,35 @@ def _models() -> Section:
     )])  # fmt: skip
 
 
+def _fleet() -> Section:
+    empty = "Nothing is delivered here: see serve --receive-label"
+    told = "Over the picked range, with what tools report. Nameless is what this exporter has read itself."
+    return Section("Who spends it, where a fleet delivers?", [
+        rows_of(
+            "By team", told, ("team",),
+            [
+                Column("Cost", total("pi_fleet_cost_usd_total", "team"), "currencyUSD", 3, bar=True),
+                Column("Requests", count("pi_fleet_requests_total", "team"), "short", 0),
+                Column("Sessions", count("pi_fleet_sessions_total", "team"), "short", 0),
+                Column("Tokens", count("pi_fleet_tokens_total", "team"), "short"),
+            ],
+            empty,
+        ),
+        *(
+            ranking(
+                f"Cost by {label}", told, f"topk(20, {total('pi_fleet_cost_usd_total', label)})",
+                f"{{{{{label}}}}}", "currencyUSD", empty, decimals=3, width=12,
+            )
+            for label in ("repo", "host")
+        ),
+    ])  # fmt: skip
+
+
 def build() -> dict[str, Any]:
     """Make the dashboard."""
     return dashboard(
         "pimetrics-overview", "pimetrics / Overview",
         "What the pi coding agent did and cost in the picked range, and where to look next.",
-        [_range(), _money(), _throughput(), _latency(), _endings(), _models()], variables=("provider", "model", "tool"),
+        [_range(), _money(), _throughput(), _latency(), _endings(), _models(), _fleet()],
+        variables=("provider", "model", "tool"),
     )  # fmt: skip

@@ -1,0 +1,1 @@
+"""The notebooks: building them, and what must hold of them."""
