@@ -1,7 +1,7 @@
 """Hypothesis strategies: plans of sessions in every dialect, garbage between lines, splits of bytes.
 
 What they leave out is what `scribe` leaves out, and: records whose keys stand in another order than pi's, a `receivedAt`
-that is not the last field, faults inside a record that keep its quotes, braces and UTF-8 whole.
+that is not the last field. (`test_forms_and_runs` makes these, and faults inside records.)
 """
 
 from __future__ import annotations

@@ -134,9 +134,9 @@ class Batch:
         """Decode the values of the lines that were cut; lines that are not what they looked like wait for all else."""
         arrays = parse_arrays([cut[1] for _, cut, _, _ in self._cuts], self._backend)
         events, records, unknown = self._events, self._records, self._unknown
-        for (place, (form, _, more), where, start), values in zip(self._cuts, arrays, strict=True):
+        for (place, (form, _), where, start), values in zip(self._cuts, arrays, strict=True):
             is_form = len(values) == form.length
-            event = form.build(values, unknown, more) if is_form else None
+            event = form.build(values, unknown) if is_form else None
             if event is None:
                 self.mistaken |= not is_form and form.kind == "message_end"
                 self._waiting.append((place, where.record(start) if isinstance(where, Block) else where))

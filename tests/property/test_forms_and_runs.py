@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pimetrics.decoding import batch
 from pimetrics.decoding.parse import Backend, Object, parse
-from pimetrics.decoding.shortcut import forms, texts
+from pimetrics.decoding.shortcut import contents
 from pimetrics.records import Record
 from tests.scribe import DIALECTS, Answer, Call, Plan, Prompt, play
 from tests.strategies import PLANS, TEXTS, splits
@@ -130,8 +130,8 @@ def test_a_changed_byte_of_a_text_that_is_left_out_is_seen(data: st.DataObject) 
     if data.draw(st.booleans()):
         file[at] = change(data, file[at], file[at].index(b'"content":'))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(forms, "LONG_LINE", 0)
-        patch.setattr(texts, "LONG_BYTES", 0)
+        patch.setattr(contents, "LONG_BYTES", 0)
+        patch.setattr(contents, "LONG_CONTENT", 0)
         same(lines(*file))
 
 

@@ -51,6 +51,9 @@ def _value(depth: int) -> bytes:
 OBJECT: Final = rb"\{%b\}" % _list(_ASCII_STRING + b":" + _value(3))
 """An ASCII object at most four deep, as the blocks of a message with the arguments of a tool are."""
 
+DETAILS: Final = rb"\{%b\}" % _list(b"%b:(?:%b|%b)" % (STRING, STRING, _value(2)))
+"""What a tool says of its result beside the content: texts, and ASCII values at most two deep."""
+
 BLOCKS: Final = rb"\[%b\]" % _list(rb'(?:\{"type":"[a-z]++"(?:,"[A-Za-z]++":%b)*+\}|%b)' % (SCALAR, OBJECT))
 """The content of a message or result."""
 
