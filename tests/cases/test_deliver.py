@@ -294,6 +294,7 @@ def test_strangers_are_refused(place: Place, served: Served) -> None:
         (["ship", ".", "--to", "collector"], "collector is no address of a receiver"),
         (["ship", ".", "--to", "http://[::1"], "is no address of a receiver"),
         (["ship", ".", "--to", "http://h:99999"], "is no address of a receiver"),
+        (["ship", ".", "--to", f"http://{'h' * 64}.x"], "is no address of a receiver"),
         (["ship", ".", "--to", "https://u:hunter2@h"], "holds credentials"),
         (["ship", ".", "--to", "https://h", "--to-token-file", "none"], "none cannot be read"),
         (["ship", ".", "--to", "https://h", "--to-token-file", "empty"], "empty holds no token"),
