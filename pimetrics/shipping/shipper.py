@@ -95,6 +95,7 @@ class Shipper:
         self._labels = dict(labels)
         self._is_over = is_over
         self._met: str | None = None
+        self._known: set[str] = set()
         self.delivered_bytes = 0
 
     def ship(self, path: Path, leave: Callable[[], bool] = lambda: False) -> bool:
@@ -134,14 +135,19 @@ class Shipper:
     def _deliver(self, spooled: Spooled, sent: Sent, *, over: bool, leave: Callable[[], bool]) -> bool:
         if not sent.offset:
             sent.labels = sent.labels or self._labels
-        for _ in range(_ROUNDS):
+        for asked in range(_ROUNDS):
             stream = spooled.stream(sent.generation)
             if stream is None:
                 return True  # there is no line yet
-            answer = self._ask("HEAD", stream, sent, {})
-            if answer.status != 204:
-                raise _refused(answer)
-            if self._send_from(_offset(answer), stream, spooled, sent, over=over, leave=leave):
+            if stream in self._known and not asked:
+                offset = sent.offset  # what it said last; if it has less now, it says so
+            else:
+                answer = self._ask("HEAD", stream, sent, {})
+                if answer.status != 204:
+                    raise _refused(answer)
+                offset = _offset(answer)
+                self._known.add(stream)
+            if self._send_from(offset, stream, spooled, sent, over=over, leave=leave):
                 return True
             if leave():
                 return False
