@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
@@ -334,4 +335,28 @@ def test_a_body_that_stands_still_is_given_up(tmp_path: Path) -> None:
     assert rig.answers == {"slow": 1}
     assert rig.receiver._here == 0
     assert rig.files == []
+    rig.inbox.close()
+
+
+def test_a_body_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces that keep coming, each in time: 408 after the time for all of it, nothing written, the place free again."""
+    monkeypatch.setattr(receive, "BODY_SECONDS", 0.2)
+    rig = Rig(tmp_path / "inbox")
+    pack = zlib.compressobj(wbits=31)
+    sent: list[dict[str, Any]] = []
+
+    async def trickle() -> None:
+        async def take() -> dict[str, Any]:
+            await asyncio.sleep(0.01)
+            piece = pack.compress(b"{}\n") + pack.flush(zlib.Z_SYNC_FLUSH)
+            return {"type": "http.request", "body": piece, "more_body": True}
+
+        async def give(message: Any) -> None:
+            sent.append(message)
+
+        await Starlette(routes=rig.receiver.routes)(scope_of(rig, b""), take, give)
+
+    asyncio.run(trickle())
+    assert sent[0]["status"] == 408
+    assert (rig.answers, rig.receiver._here, rig.files) == ({"slow": 1}, 0, [])
     rig.inbox.close()
