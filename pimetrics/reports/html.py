@@ -180,7 +180,10 @@ tfoot th, tfoot td { font-weight: 600; border-top: 2px solid var(--line); }
   body { max-width: none; padding: 0; font-size: 10pt; }
   nav { display: none; }
   section { border: 0; padding: 0; margin: 0 0 8mm; }
-  h2, figcaption { break-after: avoid; }
+  h2, figcaption, figure:last-of-type { break-after: avoid; }
+  section > p, main > p { break-before: avoid; }
+  main > p { margin: 0; }
+  footer { break-before: avoid; margin: 4mm 0 0; padding: 0; }
   figure, tr { break-inside: avoid; }
   thead { display: table-header-group; }
   tfoot { display: table-row-group; }
