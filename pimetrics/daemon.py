@@ -359,8 +359,8 @@ class Daemon:
                     f"{printable(file.path)} holds lines that are no records; see pimetrics doctor",
                     file.path,
                 )
-            exporter.note(_name(file), reading.source, file.written)
         if reading is not None:
+            exporter.note(_name(file), reading.source, file.written)
             self._reading[file] = reading  # at the end: the one that rests longest stands first
             if len(self._reading) > _MOST_READING:
                 self._drop(next(iter(self._reading)))

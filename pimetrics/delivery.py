@@ -32,8 +32,8 @@ BEFORE: Final = "Pimetrics-Before"
 RECEIVER: Final = "Pimetrics-Receiver"
 """The receiver that is meant, and in an answer the one that answers."""
 
-CHANGED: Final = "Pimetrics-Changed"
-"""When the file of the stream was last written, Unix seconds."""
+AGE: Final = "Pimetrics-Age"
+"""How long ago the file of the stream was last written, seconds. No time, since clocks of machines differ."""
 
 LABEL: Final = "Pimetrics-Label-"
 """Beginning of a header that holds a label, percent-encoded."""

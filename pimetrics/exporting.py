@@ -162,6 +162,9 @@ def _names(families: Sequence[Family]) -> dict[Family, tuple[str, dict[str, list
 def _dates(scan: Scan, families: Sequence[Family]) -> list[set[str]]:
     found: list[set[str]] = [set() for _ in families]
     for table in TABLES:
-        for dates, piece in zip(found, scan.pieces(table, families, ["time"]), strict=True):
-            dates.update(dates_of(piece.frame))
+        first = 0
+        for piece in scan.pieces(table, families, ["time"]):
+            for number, date in dates_of(piece):
+                found[first + number].add(date)
+            first += len(piece.counts)
     return found

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 from pimetrics.errors import WrongUseError
 from pimetrics.names import printable
@@ -14,11 +16,17 @@ from pimetrics.sinks.inbox import Inbox, is_complete
 from pimetrics.sinks.retention import Limits
 from pimetrics.web.receive import Receiver
 
-SHORTEST_TOKEN = 16
+SHORTEST_TOKEN: Final = 16
+
+_LOGGER: Final = logging.getLogger("pimetrics")
+_LOG_FIELDS: Final = {"reason": "receive_tokens"}
 
 
 class Tokens:
     """The bearer tokens in a file, one a line; read again when the file changes, so that they can be replaced.
+
+    A new state that cannot be used is said once, and the tokens that were read before stay in force: a file that is
+    just being written must not turn everybody away.
 
     Args:
         path: The file.
@@ -29,37 +37,44 @@ class Tokens:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._state: tuple[int, int, int] | None = None
-        self._tokens: list[str] = []
-        self._read()
+        self._seen = _signature(path)  # before it is read: what changes meanwhile is a change
+        self._tokens = _read_tokens(path)
 
     def __call__(self) -> Sequence[str]:
-        """Return the tokens; those known before while the file cannot be read."""
-        try:
-            self._read()
-        except WrongUseError:
-            return self._tokens
+        """Return the tokens in force."""
+        now = _signature(self._path)
+        if now != self._seen:
+            self._seen = now
+            try:
+                self._tokens = _read_tokens(self._path)
+            except WrongUseError as error:
+                _LOGGER.error("%s (the tokens read before stay in force)", error, extra=_LOG_FIELDS)  # noqa: TRY400
         return self._tokens
 
-    def _read(self) -> None:
-        name = printable(str(self._path))
-        try:
-            info = self._path.stat()
-            state = (info.st_ino, info.st_size, info.st_mtime_ns)
-            if state == self._state:
-                return
-            lines = self._path.read_text(encoding="ascii").splitlines()
-        except OSError as error:
-            raise WrongUseError(f"the tokens in {name} cannot be read ({error.strerror}); check the file") from None
-        except UnicodeDecodeError:
-            raise WrongUseError(f"{name} holds no tokens: it is not plain ASCII text") from None
-        tokens = [line.strip() for line in lines if line.strip()]
-        if not tokens or any(len(token) < SHORTEST_TOKEN or not token.isprintable() for token in tokens):
-            raise WrongUseError(
-                f"{name} must hold tokens of at least {SHORTEST_TOKEN} characters, one a line; "
-                "openssl rand -hex 32 makes one"
-            )
-        self._tokens, self._state = tokens, state
+
+def _signature(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError as error:
+        return (error.errno or 0,)
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _read_tokens(path: Path) -> list[str]:
+    name = printable(str(path))
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except OSError as error:
+        raise WrongUseError(f"the tokens in {name} cannot be read ({error.strerror}); check the file") from None
+    except UnicodeDecodeError:
+        raise WrongUseError(f"{name} holds no tokens: it is not plain ASCII text") from None
+    tokens = [line.strip() for line in lines if line.strip()]
+    if not tokens or any(len(token) < SHORTEST_TOKEN or not token.isprintable() for token in tokens):
+        raise WrongUseError(
+            f"{name} must hold tokens of at least {SHORTEST_TOKEN} characters, one a line; "
+            "openssl rand -hex 32 makes one"
+        )
+    return tokens
 
 
 class Receiving:

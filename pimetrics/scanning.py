@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from itertools import islice
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -121,11 +122,11 @@ class Scan:
         return group(each for _, each in marks.values())
 
     def read(self, table: str, span: Span, columns: list[str]) -> Iterator[Piece]:
-        """Yield what each family has in a table, in order; families that lie outside of `span` are left out."""
+        """Yield what the families have in a table, in order; those that lie outside of `span` are left out."""
         return self.pieces(table, [family for family in self.families() if _touches(family, span)], columns)
 
     def pieces(self, table: str, families: Sequence[Family], columns: list[str]) -> Iterator[Piece]:
-        """Yield what each of some families has in a table, in order.
+        """Yield what some families have in a table, in order, those in one piece that were decoded together.
 
         Raises:
             PimetricsError: The only file cannot be read, or there is no room for decoded tables.
@@ -134,33 +135,37 @@ class Scan:
             keys = [self._key(family) for family in families]
             missing = sum(key.family.size for key in keys if self._place(key) is None)
         with self._working(missing) as pool, Bar("reading", missing) as bar:
-            position = 0
+            position = number = 0
             ahead: list[int] = []
             held: Future[Spill] | None = None
-            frames: list[pl.DataFrame] = []
-            for number, key in enumerate(keys):
+            while number < len(keys):
                 position = max(position, number)
                 ahead = [each for each in ahead if each > number]
                 while position < len(keys) and len(ahead) <= pool.size + AHEAD:
                     position = self._submit(keys, position, pool, bar)
                     ahead.append(position)
                 with self._lock:
-                    place = self._place(key)
-                    if place is None:  # it was decoded and has left the cache since
+                    if self._place(keys[number]) is None:  # it was decoded and has left the cache since
                         self._submit(keys, number, pool, bar)
-                        place = self._places[key]
-                future, at = place
+                    future, first = self._places[keys[number]]
+                    count = 1
+                    for key in islice(keys, number + 1, None):
+                        if self._places.get(key) != (future, first + count):
+                            break
+                        count += 1
                 if future is not held:
-                    frames = self._frames(future, table, columns)
+                    frame, rows = self._frame(future, table, columns)
                     held = future
-                yield Piece(frames[at], _first(keys, number + 1))
+                number += count
+                counts = rows[first : first + count]
+                yield Piece(frame.slice(sum(rows[:first]), sum(counts)), _first(keys, number), counts)
 
-    def _frames(self, future: Future[Spill], table: str, columns: list[str]) -> list[pl.DataFrame]:
+    def _frame(self, future: Future[Spill], table: str, columns: list[str]) -> tuple[pl.DataFrame, list[int]]:
         spill = future.result()
         with self._lock:  # so that nobody makes room meanwhile
-            frames = spill.read(table, columns)
+            frame = spill.read(table, columns)
             self._trim(future)
-        return frames
+        return frame, spill.rows[table]
 
     # --- what is decoded --------------------------------------------------------------------------------------------
 

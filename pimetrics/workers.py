@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from pimetrics.api import load_files
 from pimetrics.errors import PimetricsError, StateError
 from pimetrics.pipeline import no_cyclic_gc
-from pimetrics.sinks.frames import tables
-from pimetrics.sinks.spill import Spill, write_spill
+from pimetrics.rows import TABLES
+from pimetrics.sinks.spill import Rows, Spill, write_spill
 from pimetrics.sources.families import Marks, look
 
 PARALLEL_BYTES: Final = 96 << 20
@@ -53,14 +53,13 @@ def do(job: Job) -> Spill:
         PimetricsError: A file cannot be read and that is not forgiven, or there is no room for the tables.
     """
 
-    def each() -> Any:
+    def each() -> Iterator[Rows]:
         for files in job.families:
-            with no_cyclic_gc():
-                ledger, _ = load_files(files, events=job.events, forgive=job.forgive)
-                yield tables(ledger.rows, events=job.events)
-            del ledger
+            ledger, _ = load_files(files, events=job.events, forgive=job.forgive)
+            yield ledger.rows
 
-    spill = write_spill(job.folder, each())
+    with no_cyclic_gc():
+        spill = write_spill(job.folder, each(), (*TABLES, "events") if job.events else TABLES)
     gc.collect()
     return spill
 

@@ -11,6 +11,7 @@ import click
 
 from pimetrics.commands.delivering import options, read_labels, target
 from pimetrics.commands.lengths import Seconds
+from pimetrics.errors import SourceError
 from pimetrics.names import printable
 from pimetrics.sources.paths import default_paths, find_files
 
@@ -61,7 +62,7 @@ def command(
             before = shipper.delivered_bytes
             try:
                 shipper.ship(path)
-            except RefusedError as error:
+            except (RefusedError, SourceError) as error:
                 left += 1
                 _say(f"{printable(str(path))} was not delivered: {error}")
             except TryLaterError as error:

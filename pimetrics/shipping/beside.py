@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from pimetrics.errors import PimetricsError
+from pimetrics.errors import PimetricsError, SourceError
 from pimetrics.shipping.shipper import Pauses, RefusedError, Shipper, TryLaterError
 from pimetrics.sources.paths import is_session_name
 
@@ -36,6 +36,7 @@ class Beside:
         self._done = threading.Event()
         self._until = 0.0
         self._skip: set[Path] = set()
+        self._all_there = False
         self.trouble = ""
         """Why the last attempt failed; empty when it worked."""
         self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
@@ -51,7 +52,7 @@ class Beside:
         """
         self._until = time.monotonic() + within
         self._ending.set()
-        return self._done.wait(within) and not self.trouble
+        return self._done.wait(within) and self._all_there
 
     def _run(self) -> None:
         try:
@@ -65,6 +66,8 @@ class Beside:
                 if away or not self.trouble or left <= 0 or self._recording in self._skip:
                     break
                 time.sleep(min(left, self._pauses.next(self._asked)))
+            else:
+                self._all_there = True
         except PimetricsError as error:
             self.trouble = str(error)
         finally:
@@ -87,7 +90,7 @@ class Beside:
         except TryLaterError as error:
             self.trouble, self._asked = str(error), error.wait
             return False
-        except RefusedError as error:
+        except (RefusedError, SourceError) as error:
             self.trouble = str(error)
             self._skip.add(path)
             return False

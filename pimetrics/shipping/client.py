@@ -88,7 +88,8 @@ def target(url: str, token_file: Path | None, login_file: Path | None, ca_file: 
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError:
+        (parts.hostname or "").encode("idna")  # what cannot be, no resolver can be asked for
+    except ValueError:  # UnicodeError is one
         parts, port = urlsplit(""), None
     if parts.username is not None or parts.password is not None:
         # Not repeated: it would be in a log next.

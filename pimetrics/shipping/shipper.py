@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 import zlib
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -17,11 +16,11 @@ from typing import Final
 from urllib.parse import quote
 
 from pimetrics import delivery
-from pimetrics.errors import SourceError
+from pimetrics.errors import SourceError, WrongUseError
 from pimetrics.names import printable
 from pimetrics.shipping.client import Answer, Client, UnreachableError
 from pimetrics.shipping.memory import Memory, Sent
-from pimetrics.shipping.spool import Batch, LongLineError, Spooled
+from pimetrics.shipping.spool import LongLineError, Spooled
 
 FIRST_PAUSE_SECONDS: Final = 0.5
 LONGEST_PAUSE_SECONDS: Final = 60.0
@@ -35,6 +34,7 @@ _OTHER_RECEIVERS: Final = 30
 _GENERATIONS: Final = 1000
 _ROUNDS: Final = 20
 _YOUNG_SECONDS: Final = 43_200
+"""The age of a file of which more is to come: followers take it that to one of a day and more nothing is added."""
 
 
 class TryLaterError(Exception):
@@ -95,6 +95,7 @@ class Shipper:
         self._labels = dict(labels)
         self._is_over = is_over
         self._met: str | None = None
+        self._known: set[str] = set()
         self.delivered_bytes = 0
 
     def ship(self, path: Path, leave: Callable[[], bool] = lambda: False) -> bool:
@@ -107,7 +108,7 @@ class Shipper:
         Raises:
             TryLaterError: It could not be delivered now.
             RefusedError: It can not be delivered.
-            PimetricsError: The file or the credentials cannot be read.
+            SourceError: The file cannot be read.
         """
         with self._memory.of(path) as sent:
             if sent is None:
@@ -134,14 +135,19 @@ class Shipper:
     def _deliver(self, spooled: Spooled, sent: Sent, *, over: bool, leave: Callable[[], bool]) -> bool:
         if not sent.offset:
             sent.labels = sent.labels or self._labels
-        for _ in range(_ROUNDS):
+        for asked in range(_ROUNDS):
             stream = spooled.stream(sent.generation)
             if stream is None:
                 return True  # there is no line yet
-            answer = self._ask("HEAD", stream, sent, {})
-            if answer.status != 204:
-                raise _refused(answer)
-            if self._send_from(_offset(answer), stream, spooled, sent, over=over, leave=leave):
+            if stream in self._known and not asked:
+                offset = sent.offset  # what it said last; if it has less now, it says so
+            else:
+                answer = self._ask("HEAD", stream, sent, {})
+                if answer.status != 204:
+                    raise _refused(answer)
+                offset = _offset(answer)
+                self._known.add(stream)
+            if self._send_from(offset, stream, spooled, sent, over=over, leave=leave):
                 return True
             if leave():
                 return False
@@ -174,7 +180,7 @@ class Shipper:
                 "Content-Encoding": "gzip",
                 "Content-Type": "application/octet-stream",
                 **({delivery.COMPLETE: "?1"} if complete else {}),
-                delivery.CHANGED: str(_changed(spooled, batch)),
+                delivery.AGE: str(spooled.age_s if batch.last else min(spooled.age_s, _YOUNG_SECONDS)),
             }
             answer = self._ask("PATCH", stream, sent, headers, body)
             if answer.status == 409:
@@ -238,16 +244,13 @@ class Shipper:
             answer = self._client.request(method, path, headers, body)
         except UnreachableError as error:
             raise TryLaterError(f"the receiver cannot be reached: {error}") from None
+        except WrongUseError as error:  # they could be read when we began: somebody is replacing them
+            raise TryLaterError(str(error)) from None
         if answer.status in {401, 403}:
             raise TryLaterError("the receiver does not accept the credentials", answer.retry_after)
         if answer.status in {408, 429} or answer.status >= 500:
             raise TryLaterError(f"the receiver asks to come later (status {answer.status})", answer.retry_after)
         return answer
-
-
-def _changed(spooled: Spooled, batch: Batch) -> int:
-    """Return the age that a receiver should give the file: a day old and more means that nothing follows."""
-    return spooled.changed_s if batch.last else max(spooled.changed_s, int(time.time() - _YOUNG_SECONDS))
 
 
 def _offset(answer: Answer) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
@@ -38,7 +39,7 @@ class Spooled:
 
     Attributes:
         size: Its bytes, decompressed.
-        changed_s: When it was last written, Unix seconds.
+        age_s: How long ago it was last written, seconds.
 
     Args:
         path: The file; compressed by the ending of its name.
@@ -51,7 +52,7 @@ class Spooled:
 
     def __init__(self, path: Path, *, over: bool) -> None:
         self._over = over
-        self.changed_s = int(path.stat().st_mtime)
+        self.age_s = max(0, int(time.time() - path.stat().st_mtime))
         if path.name.endswith((".gz", ".zst")):
             # A file without a name: to begin somewhere in the middle, what stands before must be there as well.
             with tempfile.TemporaryFile() as plain:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import polars as pl
 
@@ -19,6 +19,10 @@ DTYPES: dict[str, pl.DataType] = {
     BOOL: pl.Boolean(),
     TIME: pl.Datetime("ms", "UTC"),
 }
+
+
+_FRAME_ROWS: Final = 10_000
+"""Rows are held as Python objects until there are so many."""
 
 
 def schema(table: str) -> pl.Schema:
@@ -61,7 +65,39 @@ class Tables(Generic[Frame]):
 
 def frame(table: str, rows: Iterable[dict[str, Any]]) -> pl.DataFrame:
     """Build one table from rows of column values, times in epoch ms."""
-    kept = sorted(rows, key=_order)
+    return _built(table, sorted(rows, key=_order))
+
+
+class Builder:
+    """Builds one table from the rows of many families, one after the other.
+
+    Many families are small, and a frame costs as much as some hundred rows: so one is made of some thousand.
+
+    Args:
+        table: Its name.
+    """
+
+    def __init__(self, table: str) -> None:
+        self._table = table
+        self._frames: list[pl.DataFrame] = []
+        self._rows: list[dict[str, Any]] = []
+
+    def add(self, rows: Iterable[dict[str, Any]]) -> int:
+        """Add the rows of a family; return how many they are."""
+        before = len(self._rows)
+        self._rows += sorted(rows, key=_order)
+        count = len(self._rows) - before
+        if len(self._rows) >= _FRAME_ROWS:
+            self._frames.append(_built(self._table, self._rows))
+            self._rows = []
+        return count
+
+    def frame(self) -> pl.DataFrame:
+        """Return the rows of all families, each sorted as in a table of its own."""
+        return pl.concat([*self._frames, _built(self._table, self._rows)])
+
+
+def _built(table: str, kept: list[dict[str, Any]]) -> pl.DataFrame:
     columns = {}
     for name, column in COLUMNS[table].items():
         values = [row.get(name) for row in kept]

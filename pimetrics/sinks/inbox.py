@@ -40,6 +40,9 @@ KEEP_FREE_BYTES: Final = 64 << 20
 """Room that deliveries leave on the disk: the ledger may be on it."""
 
 _NAME: Final = ".receiver"
+_FOLDER_CHARS: Final = 240
+"""Longest value in the name of a folder; file systems take 255 bytes."""
+
 _BLOCK: Final = 256 * 1024
 _DIR_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
@@ -111,7 +114,7 @@ class Inbox:
         body: BinaryIO,
         *,
         complete: bool = False,
-        changed_s: float | None = None,
+        age_s: float = 0.0,
     ) -> int:
         """Keep what is new in a delivery; return how much of the stream is here then, on the disk.
 
@@ -122,7 +125,7 @@ class Inbox:
             before: Fingerprint of what stands before.
             body: Whole lines; in the last delivery of a stream the last one may be torn.
             complete: Nothing will follow.
-            changed_s: When its file was last written, Unix seconds: what is delivered late is as old here as there.
+            age_s: How long ago its file was last written, seconds: what is delivered late is as old here as there.
 
         Raises:
             GapError: The delivery begins beyond what is here.
@@ -143,12 +146,23 @@ class Inbox:
                 if fingerprint(*(os.pread(fd, length, at) for at, length in edges(offset))) != before:
                     raise OtherContentError
                 _compare(fd, offset, size, body)
-                self._write(fd, size, body, changed_s)
+                self._write(fd, size, body, age_s)
                 if complete:
                     self._mark(path)
                 return self._acknowledged(path, fd)
             finally:
                 os.close(fd)
+
+    def check_room(self, wanted: int = 0) -> None:
+        """Look whether the disk has so much to give.
+
+        Raises:
+            InboxFullError: It has not, or the ledger would be left without.
+            OSError: It does not say.
+        """
+        there = os.statvfs(self.folder)
+        if there.f_bavail * there.f_frsize < self._keep_free + wanted:
+            raise InboxFullError
 
     def delete(self, path: Path, unchanged_since: float) -> bool:
         """Delete a stream unless it was changed after that time (Unix seconds); return whether it is gone."""
@@ -181,7 +195,7 @@ class Inbox:
             return os.open(path, flags)
         if offset:
             raise GapError(0)
-        self._has_room(0)
+        self.check_room()
         missing = [each for each in (path.parent, *path.parent.parents) if not each.exists()]
         path.parent.mkdir(mode=_DIR_MODE, parents=True, exist_ok=True)
         fd = os.open(path, flags | os.O_CREAT, _FILE_MODE)
@@ -189,27 +203,23 @@ class Inbox:
             _sync_folder(each)
         return fd
 
-    def _write(self, fd: int, size: int, body: BinaryIO, changed_s: float | None) -> None:
+    def _write(self, fd: int, size: int, body: BinaryIO, age_s: float) -> None:
         """Append the rest of a body, or leave the file as it was; then set how old it is."""
         left = _left(body)
         if left:
-            self._has_room(left)
+            self.check_room(left)
         try:
             while block := body.read(_BLOCK):
                 view = memoryview(block)
                 while view:
                     view = view[os.write(fd, view) :]
-            if changed_s is not None:  # at once: a follower that is faster takes it for new
-                os.utime(fd, (changed_s, min(changed_s, time.time())))
+            if age_s > 0:  # at once: a follower that is faster takes it for new
+                changed_s = max(0.0, time.time() - age_s)
+                os.utime(fd, (changed_s, changed_s))
             os.fsync(fd)  # also where nothing was new: whoever wrote it may have been killed before this
         except OSError as error:
             os.ftruncate(fd, size)
             raise _as_full(error) from None
-
-    def _has_room(self, wanted: int) -> None:
-        there = os.statvfs(self.folder)
-        if there.f_bavail * there.f_frsize < self._keep_free + wanted:
-            raise InboxFullError
 
     def _mark(self, path: Path) -> None:
         mark = path.with_suffix(OVER)
@@ -236,11 +246,13 @@ class Inbox:
     # --- labels -----------------------------------------------------------------------------------------------------
 
     def _path(self, stream: str, labels: Mapping[str, str]) -> Path:
-        levels = [f"{name}={quote(self._admit(name, labels.get(name)), safe='')}" for name in self.labels]
+        levels = [f"{name}={_folder_name(self._admit(name, labels.get(name)))}" for name in self.labels]
         return Path(self.folder, *levels, stream[:2], stream + ENDING)
 
     def _admit(self, name: str, value: str | None) -> str:
         value = label_value(value)[:MAX_LABEL_CHARS]
+        while len(_folder_name(value)) > _FOLDER_CHARS:  # three for each byte of UTF-8: letters of Asia take nine
+            value = value[:-1]
         with self._admitting:
             admitted = self._admitted[name]
             if value in admitted or value in (OTHER, UNKNOWN):
@@ -264,6 +276,10 @@ class Inbox:
                 value = unquote(folder.name.partition("=")[2])
                 if value not in (OTHER, UNKNOWN):
                     yield name, value
+
+
+def _folder_name(value: str) -> str:
+    return quote(value, safe="")
 
 
 def is_complete(path: str) -> bool:

@@ -6,7 +6,7 @@ limit, batch size, a fixed schema. A predicate on `time` leaves out whole famili
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import polars as pl
@@ -23,14 +23,19 @@ EARLY_MS: Final = 3_600_000
 
 
 class Piece(NamedTuple):
-    """The rows of one family in one table.
+    """The rows of some families in one table, one family after the other.
+
+    Many families are small, and what polars does with a frame costs more than what it does with a row.
 
     Attributes:
+        frame: The rows.
         next_first: Earliest time in the families that follow, epoch ms; -inf where nothing tells, None after the last.
+        counts: How many rows each family has; empty where the rows are not those of families.
     """
 
     frame: pl.DataFrame
     next_first: float | None
+    counts: Sequence[int] = ()
 
 
 Reader = Callable[[str, Span, list[str]], Iterable[Piece]]
@@ -55,19 +60,16 @@ def once(pieces: Iterable[Piece]) -> Iterator[pl.DataFrame]:
     still count once, though what the second file knows of them is lost. Rows are remembered only while a family that
     is still to come begins before them (or when they have no time), so memory is that of what overlaps.
     """
-    seen: dict[str, float] = {}
-    for frame, next_first in pieces:
-        if seen:
-            frame = frame.filter(~frame["row_id"].is_in(list(seen)))  # noqa: PLW2901
-        if next_first is not None:
-            oldest = next_first - EARLY_MS
-            if seen:
-                seen = {row_id: time for row_id, time in seen.items() if time >= oldest}
-            times = frame["time"].dt.timestamp("ms")
-            later = frame.select("row_id").filter(times.is_null() | (times >= oldest))["row_id"]
-            if len(later):
-                kept = times.filter(times.is_null() | (times >= oldest)).cast(pl.Float64).fill_null(float("inf"))
-                seen.update(zip(later.to_list(), kept.to_list(), strict=True))
+    seen: pl.DataFrame | None = None
+    for piece in pieces:
+        frame = piece.frame.unique("row_id", keep="first", maintain_order=True)
+        if seen is not None and len(seen):
+            frame = frame.join(seen, on="row_id", how="anti", maintain_order="left")
+        if piece.next_first is not None:
+            oldest = piece.next_first - EARLY_MS
+            known = frame.select("row_id", pl.col("time").dt.timestamp("ms"))
+            known = known if seen is None else pl.concat([seen, known])
+            seen = known.filter(pl.col("time").is_null() | (pl.col("time") >= oldest))
         yield frame
 
 

@@ -181,9 +181,11 @@ def empty(table: str) -> pl.DataFrame:
     return pl.DataFrame(schema=schema(table))
 
 
-def dates_of(frame: pl.DataFrame) -> list[str]:
-    """Return the partitions that hold rows of a frame."""
-    return _date_column(frame).unique().to_list()
+def dates_of(piece: Piece) -> Iterator[tuple[int, str]]:
+    """Yield (number of a family in the piece, partition that holds rows of it)."""
+    families = pl.DataFrame({"family": range(len(piece.counts)), "rows": piece.counts}).filter(pl.col("rows") > 0)
+    column = families.select(pl.col("family").repeat_by("rows").explode()).to_series()
+    yield from pl.DataFrame([column, _date_column(piece.frame).alias("date")]).unique().iter_rows()
 
 
 def _date_column(frame: pl.DataFrame) -> pl.Series:

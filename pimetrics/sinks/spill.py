@@ -7,18 +7,21 @@ of messages, so they take a few percent of the files they were made from.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
 from pimetrics.errors import StateError
 from pimetrics.names import printable
-from pimetrics.sinks.frames import Tables, schema
+from pimetrics.sinks.frames import Builder, schema
 
 _SUFFIX: Final = ".arrow"
+
+Rows = Callable[[str], Iterable[dict[str, Any]]]
+"""Gives the rows of a table by its name."""
 
 
 @dataclass(frozen=True)
@@ -35,42 +38,41 @@ class Spill:
     rows: dict[str, list[int]]
     size: int
 
-    def read(self, table: str, columns: Sequence[str]) -> list[pl.DataFrame]:
-        """Return the rows of each family, in order."""
-        counts = self.rows[table]
-        if any(counts):
+    def read(self, table: str, columns: Sequence[str]) -> pl.DataFrame:
+        """Return the rows of all families, one after the other."""
+        if any(self.rows[table]):
             frame = pl.read_ipc(self.folder / f"{table}{_SUFFIX}", columns=list(columns))
-            frame = frame.select(columns)
-        else:
-            frame = pl.DataFrame(schema={name: schema(table)[name] for name in columns})
-        frames, at = [], 0
-        for count in counts:
-            frames.append(frame.slice(at, count))
-            at += count
-        return frames
+            return frame.select(columns)
+        return pl.DataFrame(schema={name: schema(table)[name] for name in columns})
 
 
-def write_spill(folder: Path, families: Iterable[Tables[pl.DataFrame]]) -> Spill:
+def write_spill(folder: Path, families: Iterable[Rows], wanted: Sequence[str]) -> Spill:
     """Write the tables of families.
+
+    Args:
+        folder: Where to; made when it is missing.
+        families: Each gives the rows of a table by its name, until the next family is asked for.
+        wanted: Names of the tables.
 
     Raises:
         StateError: There is no room, or the folder cannot be written.
     """
-    parts: dict[str, list[pl.DataFrame]] = {}
-    for tables in families:
-        for table, frame in tables.items():
-            parts.setdefault(table, []).append(frame)
+    tables = {table: Builder(table) for table in wanted}
+    counts: dict[str, list[int]] = {table: [] for table in wanted}
+    for rows in families:
+        for table, builder in tables.items():
+            counts[table].append(builder.add(rows(table)))
     size = 0
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for table, frames in parts.items():
-            if any(len(frame) for frame in frames):
+        for table, builder in tables.items():
+            if any(counts[table]):
                 path = folder / f"{table}{_SUFFIX}"
-                pl.concat(frames).write_ipc(path, compression="zstd")
+                builder.frame().write_ipc(path, compression="zstd")
                 size += path.stat().st_size
     except OSError as error:
         raise no_room(folder, error) from None
-    return Spill(folder, {table: [len(frame) for frame in frames] for table, frames in parts.items()}, size)
+    return Spill(folder, counts, size)
 
 
 def no_room(folder: Path, error: OSError) -> StateError:

@@ -321,6 +321,8 @@ class Follower:
                 end = 0
                 continue
             if not chunk:
+                if not turn:  # it may have become older: a receiver writes, then says how old that is
+                    yield Piece(file, b"")
                 return
             restart = not end
             end += len(chunk)
@@ -329,6 +331,7 @@ class Follower:
                 file.known = extend(known, fd, chunk) if end - len(chunk) == known.offset else take(fd, end)
             file.offset = end
             turn += len(chunk)
+            file.written = os.fstat(fd).st_mtime
             yield Piece(file, chunk, restart, again=before > 0)
             if end >= size:
                 return

@@ -57,6 +57,9 @@ class Inbox(Protocol):
     def offset(self, stream: str, labels: Mapping[str, str]) -> int:
         """Return how many bytes of a stream are here."""
 
+    def check_room(self) -> None:
+        """Raise InboxFullError when the disk has little room left."""
+
     def append(
         self,
         stream: str,
@@ -66,7 +69,7 @@ class Inbox(Protocol):
         body: BinaryIO,
         *,
         complete: bool = False,
-        changed_s: float | None = None,
+        age_s: float = 0.0,
     ) -> int:
         """Keep what is new in a delivery; return how much of the stream is here then."""
 
@@ -173,10 +176,9 @@ class Receiver:
             raise _RefusedError(
                 "malformed", 400, f"{delivery.OFFSET}, {delivery.BEFORE} and {delivery.DIGEST} must be given"
             )
-        changed = headers.get(delivery.CHANGED)
-        if changed is not None and not _is_number(changed):
-            raise _RefusedError("malformed", 400, f"{delivery.CHANGED} is no time")
-        changed_s = None if changed is None else float(changed)
+        age = headers.get(delivery.AGE, "0")
+        if not _is_number(age):
+            raise _RefusedError("malformed", 400, f"{delivery.AGE} is no number of seconds")
         if headers.get("content-encoding") != "gzip":
             raise _RefusedError("malformed", 415, "the body must be gzip", Accept_Encoding="gzip")
         if _length(headers.get("content-length", "")) > delivery.MAX_BODY_BYTES:
@@ -199,7 +201,7 @@ class Receiver:
                 self._rate.take(size)
                 now = await self._on_disk(
                     lambda: self._inbox.append(
-                        stream, labels, int(offset), before, body, complete=complete, changed_s=changed_s
+                        stream, labels, int(offset), before, body, complete=complete, age_s=int(age)
                     )
                 )
         finally:
@@ -229,7 +231,10 @@ class Receiver:
                         size += len(plain)
                         if size > delivery.MAX_BODY_BYTES:
                             raise _too_large()
+                        if size > STAGE_BYTES:
+                            self._inbox.check_room()
                         body.write(plain)
+                        await asyncio.sleep(0)  # little that swells to much is long work: others have their turn
                         chunk = unzip.unconsumed_tail
                         if unzip.unused_data:
                             raise _RefusedError("malformed", 400, "something follows the gzip body")
@@ -239,7 +244,7 @@ class Receiver:
             raise _RefusedError("cut", 400, "the body was cut off") from None
         except zlib.error:
             raise _RefusedError("malformed", 400, "the body is no gzip") from None
-        except OSError:
+        except (OSError, InboxFullError):
             raise _full() from None
         rest = unzip.flush()
         size += len(rest)

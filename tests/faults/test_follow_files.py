@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -261,4 +262,19 @@ def test_a_file_that_grew_while_it_was_down_gives_its_new_rows_only(folder, tmp_
     rig.poll()
     assert asked.count("usage") == 1
     rig.assert_right({"usage_rows": 6, "input": 210})
+    rig.stop()
+
+
+def test_a_file_that_turns_out_to_be_old_is_not_active(folder):
+    """A receiver writes what was delivered late, then says how old it is; who was faster in between corrects itself."""
+    header, *records = tail_lines("60")
+    append(folder / "late.jsonl", header, *records[:3])
+    rig = Rig(folder)
+    rig.rest()
+    assert rig.gauge("pi_sessions_active") == 1
+    hour_ago = time.time() - 3600
+    os.utime(folder / "late.jsonl", (hour_ago, hour_ago))
+    rig.rest()
+    assert rig.gauge("pi_sessions_active") == 0
+    rig.assert_right({"usage_rows": 3})
     rig.stop()

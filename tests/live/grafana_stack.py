@@ -50,11 +50,12 @@ def _scrape_config(target: str, work: Path) -> Path:
 
 
 @contextmanager
-def _store(argv: list[str], work: Path, address: str, health: str) -> Iterator[Store]:
+def _store(argv: list[str], work: Path, address: str, health: str, *, scrapes: bool = True) -> Iterator[Store]:
     with running(argv, work / f"{Path(argv[0]).name}.log") as alive:
         until(lambda: alive() and get(address, health)[0] == 200, f"{argv[0]} at {address} is ready")
         store = Store(address)
-        until(lambda: store.number("min(pimetrics_ready)") == 1, "a scrape of a ready exporter")
+        if scrapes:
+            until(lambda: store.number("min(pimetrics_ready)") == 1, "a scrape of a ready exporter")
         yield store
 
 
@@ -71,12 +72,15 @@ def prometheus(program: str, target: str, work: Path, *options: str) -> Iterator
 
 
 @contextmanager
-def victoria(program: str, target: str, work: Path, *options: str) -> Iterator[Store]:
-    """Run VictoriaMetrics until it has scraped a ready exporter once."""
-    address = f"127.0.0.1:{free_port()}"
+def victoria(
+    program: str, target: str | None, work: Path, *options: str, address: str | None = None
+) -> Iterator[Store]:
+    """Run VictoriaMetrics until it has scraped a ready exporter once; without a target it takes what is written to it."""
+    address = address or f"127.0.0.1:{free_port()}"
+    scrape = [] if target is None else [f"-promscrape.config={_scrape_config(target, work)}"]
     argv = [
-        program, f"-promscrape.config={_scrape_config(target, work)}", f"-storageDataPath={work / 'victoria'}",
+        program, *scrape, f"-storageDataPath={work / 'victoria'}",
         f"-httpListenAddr={address}", "-search.latencyOffset=0s", *options,
     ]  # fmt: skip
-    with _store(argv, work, address, "/health") as store:
+    with _store(argv, work, address, "/health", scrapes=target is not None) as store:
         yield store

@@ -7,10 +7,16 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import ray
-from ray.cluster_utils import Cluster
+from ray import cluster_utils
+
+from pimetrics.cluster import Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+
+    from pimetrics.sinks.spill import Spill
+    from pimetrics.workers import Job, Pool
 
 _STORE_BYTES = 200 << 20
 
@@ -18,7 +24,7 @@ _STORE_BYTES = 200 << 20
 class Nodes:
     """The nodes of a cluster that runs; made by `nodes`."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: cluster_utils.Cluster) -> None:
         self._cluster = cluster
         self._workers: list[Any] = []
 
@@ -31,6 +37,32 @@ class Nodes:
         self._cluster.remove_node(self._workers.pop(), allow_graceful=False)
 
 
+class Watched(Cluster):
+    """A cluster that calls somebody when so many tasks are done."""
+
+    def __init__(self, then: dict[int, Callable[[], None]]) -> None:
+        super().__init__()
+        self._then = then
+        self.done = 0
+
+    def pool(self, missing: int) -> Pool:
+        """Return all nodes, watched."""
+        pool = super().pool(missing)
+        submit = pool.submit
+
+        def watched(job: Job) -> Future[Spill]:
+            future = submit(job)
+            future.add_done_callback(self._count)
+            return future
+
+        pool.submit = watched
+        return pool
+
+    def _count(self, _future: Future[Spill]) -> None:
+        self.done += 1
+        self._then.pop(self.done, lambda: None)()
+
+
 @contextlib.contextmanager
 def nodes(count: int) -> Iterator[Nodes]:
     """Run a cluster, and connect to it."""
@@ -39,7 +71,7 @@ def nodes(count: int) -> Iterator[Nodes]:
         "include_dashboard": False,
         "object_store_memory": _STORE_BYTES,
     }
-    cluster = Cluster(initialize_head=True, head_node_args=head)
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
     try:
         running = Nodes(cluster)
         for _ in range(count):

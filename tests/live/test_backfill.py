@@ -7,34 +7,25 @@ import os
 import re
 import subprocess
 import time
-import urllib.request
 from contextlib import ExitStack
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from click.testing import CliRunner
 
 import pimetrics as pm
-from pimetrics.cli import cli
 from pimetrics.names import COUNTER, HISTOGRAM, METRICS
-from pimetrics.sources.compressed import read_chunks
 from tests.golden.recordings import Recording, recordings
 from tests.grafana_files import program
 from tests.live import grafana_stack as stack
+from tests.live.history import AT, MOVED_DAYS, RANGE, RECORDED, TOKENS, backfill, imported, moved, spent
 from tests.live.prometheus import exporter, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.live
-
-RECORDED = date(2026, 11, 30)
-MOVED_DAYS = max(0, (RECORDED - datetime.now(UTC).date()).days + 2)
-"""How far the recordings are moved into the past: the last hours are not for backfill, whatever day it is."""
-
-AT = datetime.combine(RECORDED - timedelta(MOVED_DAYS), datetime.max.time(), UTC).timestamp()
 
 PLAYED = [each for each in recordings() if re.match(r"(0\.58|1\.[36])\.\d+/", each.name)]
 ALONE = [
@@ -44,8 +35,6 @@ ALONE = [
 ]
 """Many turns; paid summaries; usage entries; a tool with usage of its own."""
 
-RANGE = f"{MOVED_DAYS + (datetime.now(UTC).date() - RECORDED).days + 3}d"
-TOKENS = {"input": "input", "output": "output", "cacheRead": "cache_read", "cacheWrite": "cache_write"}
 TIMELESS = {"pi_extension_errors_total"}
 """An event without any time, and no row: live only."""
 
@@ -69,34 +58,10 @@ class Past(NamedTuple):
     start: float
 
 
-def _moved(recording: Recording) -> bytes:
-    """The stream as it would be, had it been recorded some days earlier."""
-    data = b"".join(read_chunks(recording.stream, 1 << 20))
-    ms = MOVED_DAYS * 86_400_000
-    data = re.sub(rb'("(?:timestamp|receivedAt)":)(\d{13})', lambda m: m[1] + b"%d" % (int(m[2]) - ms), data)
-    day = str(RECORDED - timedelta(MOVED_DAYS)).encode()
-    return data.replace(b'"timestamp":"%s' % str(RECORDED).encode(), b'"timestamp":"%s' % day)
-
-
-def _backfill(path: Path, instance: str, text: Path) -> Path:
-    """Run the command as the documentation has it."""
-    labels = ["--label", "job=pimetrics", "--label", f"instance={instance}"]
-    done = CliRunner().invoke(cli, ["backfill", "--older-than", "3h", *labels, str(path)])
-    assert done.exit_code == 0, done.stderr
-    text.write_bytes(done.stdout_bytes)
-    return text
-
-
 def _blocks(text: Path, data: Path) -> None:
     argv = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=720h"]
     done = subprocess.run([*argv, str(text), str(data)], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def _imported(store: stack.Store, text: Path) -> None:
-    request = urllib.request.Request(f"http://{store.address}/api/v1/import/prometheus", text.read_bytes())
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        assert answer.status == 204
 
 
 @pytest.fixture(scope="module")
@@ -105,14 +70,14 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
     work, folder = tmp_path_factory.mktemp("past"), tmp_path_factory.mktemp("archive")
     for recording in PLAYED:
         path = folder / f"{recording.name.replace('/', '-')}.jsonl"
-        path.write_bytes(_moved(recording))
+        path.write_bytes(moved(recording))
         os.utime(path, (AT, AT))  # an archive is as old as it says: what stands open in it has ended
     with ExitStack() as parts:
         instance = parts.enter_context(exporter(work, folder))
-        texts = [_backfill(folder, instance, work / "all.om")]
+        texts = [backfill(folder, instance, work / "all.om")]
         for one in ALONE:
             path = folder / f"{one.name.replace('/', '-')}.jsonl"
-            texts.append(_backfill(path, one.name, work / f"{path.stem}.om"))
+            texts.append(backfill(path, one.name, work / f"{path.stem}.om"))
         for text in texts:
             _blocks(text, work / "prometheus")
         start = time.time()
@@ -123,7 +88,7 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
             stack.victoria(program("victoria-metrics"), instance, work, "-retentionPeriod=100y")
         )
         for text in texts:
-            _imported(victoria, text)
+            imported(victoria, text)
         for store in (prometheus, victoria):
             after = time.time() + 2
             until(
@@ -157,18 +122,13 @@ def _close(found: float, wanted: float) -> bool:
 @pytest.mark.parametrize("recording", ALONE, ids=[each.name for each in ALONE])
 def test_a_recording_is_its_oracle(past: Past, which: str, recording: Recording):
     """Last minus first of cost and of each kind of tokens is what the oracle counted in the recording."""
-    stream = recording.oracle["stream"]
-    parts = [model["tokens"] for model in stream["models"]]
-    parts += [stream["compaction_usage"], stream["tool_result_usage"], stream["usage_entries"]["tokens"]]
+    want, kinds = spent(recording)
     store = getattr(past, which)
     (cost,) = _rise(store, "pi_cost_usd_total", "job", recording.name).values()
-    wanted = sum(part["cost"] for part in parts)
-    assert wanted > 0
-    assert _close(cost, wanted)
+    assert want > 0
+    assert _close(cost, want)
     tokens = _rise(store, "pi_tokens_total", "token_type", recording.name)
-    assert {name: tokens.get(label, 0) for name, label in TOKENS.items()} == {
-        name: sum(part[name] for part in parts) for name in TOKENS
-    }
+    assert {kind: tokens.get(kind, 0) for kind in kinds} == kinds
 
 
 @each_store

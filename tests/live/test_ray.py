@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from concurrent.futures import Future
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -19,14 +19,10 @@ from pimetrics.scanning import Scan
 from pimetrics.workers import Job
 from tests.bench.generate import write_files
 from tests.live.prometheus import until
-from tests.live.ray_cluster import Nodes, nodes
+from tests.live.ray_cluster import Nodes, Watched, nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from pimetrics.sinks.spill import Spill
-    from pimetrics.workers import Pool
+    from collections.abc import Iterator, Sequence
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +30,12 @@ def two() -> Iterator[Nodes]:
     """Two nodes of one CPU each, and a head that only steers."""
     with nodes(2) as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def one_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name that this host has in a lake is kept with the test."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @pytest.fixture
@@ -52,42 +54,14 @@ def archive(tmp_path_factory: pytest.TempPathFactory, fixtures: Path) -> Path:
     return folder
 
 
-class Watched(Cluster):
-    """A cluster that calls somebody when so many tasks are done."""
-
-    def __init__(self, then: dict[int, Callable[[], None]]) -> None:
-        super().__init__()
-        self._then = then
-        self.done = 0
-
-    def pool(self, missing: int) -> Pool:
-        pool = super().pool(missing)
-        submit = pool.submit
-
-        def watched(job: Job) -> Future[Spill]:
-            future = submit(job)
-            future.add_done_callback(self._count)
-            return future
-
-        pool.submit = watched
-        return pool
-
-    def _count(self, _future: Future[Spill]) -> None:
-        self.done += 1
-        self._then.pop(self.done, lambda: None)()
-
-
 def assert_same(lake: str, sources: Sequence[Path] | Path) -> None:
     """Every table is what `read` says, to the last column."""
     for (_, got), (_, want) in zip(pm.read(lake).items(), pm.read(sources).items(), strict=True):
         assert_frame_equal(got, want)
 
 
-def test_a_cluster_writes_what_one_process_reads(
-    two: Nodes, archive: Path, tmp_path: Path, small_jobs: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_writes_what_one_process_reads(two: Nodes, archive: Path, tmp_path: Path, small_jobs: None) -> None:
     """A worker is killed and a node is taken away on the way, and it is the same."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     killed: list[int] = []
 
     def kill_a_worker() -> None:
@@ -109,6 +83,15 @@ def test_a_cluster_writes_what_one_process_reads(
     two.add()
     assert killed
     assert_same(lake, archive)
+
+
+def test_the_bundled_example(two: Nodes, tmp_path: Path) -> None:
+    """Seven weeks of recordings, session files and forks, compressed as they are: the rows of `read`."""
+    example = Path(__file__).parents[2] / "notebooks" / "example"
+    lake = f"file://{tmp_path}/lake"
+    outcome = export(Scan([example], engine=Cluster()), lake)
+    assert outcome.decoded == outcome.families
+    assert_same(lake, example)
 
 
 def test_the_same_folder_export(two: Nodes, archive: Path, tmp_path: Path, small_jobs: None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
@@ -15,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from pimetrics import delivery
-from pimetrics.delivery import digest_of, edges, fingerprint
+from pimetrics.delivery import InboxFullError, digest_of, edges, fingerprint
 from pimetrics.sinks.inbox import Inbox
 from pimetrics.web import receive
 from pimetrics.web.receive import Receiver
@@ -113,7 +114,8 @@ def refusals() -> dict[str, tuple[dict[str, Any], int, str]]:
         "no fingerprint": ({delivery.BEFORE: None}, 400, "malformed"),
         "no digest": ({delivery.DIGEST: None}, 400, "malformed"),
         "wrong digest": ({delivery.DIGEST: digest_of(sha256(b"").digest())}, 400, "malformed"),
-        "time that is none": ({delivery.CHANGED: "yesterday"}, 400, "malformed"),
+        "age that is none": ({delivery.AGE: "yesterday"}, 400, "malformed"),
+        "age below zero": ({delivery.AGE: "-1"}, 400, "malformed"),
         "not compressed": ({"Content-Encoding": None, "packed": LINES}, 415, "malformed"),
         "other compression": ({"Content-Encoding": "br"}, 415, "malformed"),
         "no gzip": ({"packed": LINES}, 400, "malformed"),
@@ -177,6 +179,58 @@ def test_a_bomb_is_refused_before_it_is_unpacked(rig: Rig, monkeypatch: pytest.M
     monkeypatch.setattr(delivery, "MAX_BODY_BYTES", 1 << 20)
     got = rig.send(b" " * (50 << 20) + b"\n")
     assert (got.status_code, rig.answers, rig.files) == (413, {"too_large": 1}, [])
+
+
+def test_a_bomb_leaves_the_ledger_its_room(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is unpacked onto the disk stops where the room for the ledger begins, not where the disk ends."""
+    looked: list[int] = []
+
+    def full(wanted: int = 0) -> None:
+        looked.append(wanted)
+        raise InboxFullError
+
+    monkeypatch.setattr(rig.inbox, "check_room", full)
+    got = rig.send(b" " * (50 << 20) + b"\n")
+    assert (got.status_code, rig.answers, rig.files, looked) == (507, {"full": 1}, [], [0])
+
+
+def test_while_a_bomb_is_unpacked_others_are_answered(rig: Rig) -> None:
+    """A few kB can be work for a second; no request waits for the end of another."""
+    body = gzip.compress(b" " * (100 << 20) + b"\n")
+    turns = [0]
+
+    async def give(_message: Any) -> None:
+        return
+
+    async def both() -> None:
+        parts = iter([{"type": "http.request", "body": body}])
+
+        async def take() -> dict[str, Any]:
+            return next(parts)
+
+        async def others() -> None:
+            while True:
+                turns[0] += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.ensure_future(others())
+        await Starlette(routes=rig.receiver.routes)(scope_of(rig, body), take, give)
+        counting.cancel()
+
+    asyncio.run(both())
+    assert rig.answers == {"taken": 1}
+    assert turns[0] > 100
+
+
+def scope_of(rig: Rig, body: bytes) -> dict[str, Any]:
+    headers = {
+        delivery.RECEIVER: rig.inbox.receiver, delivery.OFFSET: "0", delivery.BEFORE: fingerprint(b"", b""),
+        delivery.DIGEST: digest_of(sha256(body).digest()), "Content-Encoding": "gzip",
+    }  # fmt: skip
+    return {
+        "type": "http", "method": "PATCH", "path": f"/receive/{STREAM}", "query_string": b"", "http_version": "1.1",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+    }  # fmt: skip
 
 
 def test_a_long_line_is_staged_beside_memory(rig: Rig) -> None:
@@ -274,19 +328,35 @@ def test_a_body_that_stands_still_is_given_up(tmp_path: Path) -> None:
         async def give(message: Any) -> None:
             sent.append(message)
 
-        headers = {
-            delivery.RECEIVER: rig.inbox.receiver, delivery.OFFSET: "0", delivery.BEFORE: fingerprint(b"", b""),
-            delivery.DIGEST: digest_of(sha256(body).digest()), "Content-Encoding": "gzip",
-        }  # fmt: skip
-        scope = {
-            "type": "http", "method": "PATCH", "path": f"/receive/{STREAM}", "query_string": b"", "http_version": "1.1",
-            "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
-        }  # fmt: skip
-        await Starlette(routes=rig.receiver.routes)(scope, take, give)
+        await Starlette(routes=rig.receiver.routes)(scope_of(rig, body), take, give)
 
     asyncio.run(slow())
     assert sent[0]["status"] == 408
     assert rig.answers == {"slow": 1}
     assert rig.receiver._here == 0
     assert rig.files == []
+    rig.inbox.close()
+
+
+def test_a_body_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces that keep coming, each in time: 408 after the time for all of it, nothing written, the place free again."""
+    monkeypatch.setattr(receive, "BODY_SECONDS", 0.2)
+    rig = Rig(tmp_path / "inbox")
+    pack = zlib.compressobj(wbits=31)
+    sent: list[dict[str, Any]] = []
+
+    async def trickle() -> None:
+        async def take() -> dict[str, Any]:
+            await asyncio.sleep(0.01)
+            piece = pack.compress(b"{}\n") + pack.flush(zlib.Z_SYNC_FLUSH)
+            return {"type": "http.request", "body": piece, "more_body": True}
+
+        async def give(message: Any) -> None:
+            sent.append(message)
+
+        await Starlette(routes=rig.receiver.routes)(scope_of(rig, b""), take, give)
+
+    asyncio.run(trickle())
+    assert sent[0]["status"] == 408
+    assert (rig.answers, rig.receiver._here, rig.files) == ({"slow": 1}, 0, [])
     rig.inbox.close()

@@ -306,3 +306,19 @@ def test_a_fact_of_two_families_counts_once() -> None:
         Piece(frame(("b", 20 * hour), ("c", 21 * hour), ("n", None), ("d", 22 * hour)), None),
     ]
     assert [each["row_id"].to_list() for each in once(pieces)] == [["a", "b", "n"], ["c"], ["d"]]
+    together = [Piece(pl.concat([each.frame for each in pieces]), None, [3, 2, 4])]
+    assert [each["row_id"].to_list() for each in once(together)] == [["a", "b", "n", "c", "d"]]
+
+
+def test_families_that_were_decoded_together_come_in_one_piece(archive: Path) -> None:
+    """A frame costs as much as some hundred rows, so small families do not get one each; some of them come alone."""
+    scan = Scan([archive])
+    families = scan.families()
+    (piece,) = scan.pieces("usage", families, ["row_id"])
+    assert (list(piece.counts), piece.frame.height) == ([4] * FAMILIES, 4 * FAMILIES)
+    chosen = [families[n] for n in (1, 2, 5)]
+    first, second = scan.pieces("usage", chosen, ["row_id"])
+    assert [list(each.counts) for each in (first, second)] == [[4, 4], [4]]
+    rows = piece.frame["row_id"].to_list()
+    assert [*first.frame["row_id"], *second.frame["row_id"]] == [*rows[4:12], *rows[20:24]]
+    assert len(scan.decoded) == FAMILIES

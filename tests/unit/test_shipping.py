@@ -7,9 +7,11 @@ import json
 import os
 import random
 import stat
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +19,8 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from pimetrics import delivery
-from pimetrics.errors import SourceError
+from pimetrics.errors import SourceError, WrongUseError
+from pimetrics.shipping.beside import Beside
 from pimetrics.shipping.client import Answer, UnreachableError
 from pimetrics.shipping.memory import Memory
 from pimetrics.shipping.shipper import Pauses, RefusedError, Shipper, TryLaterError
@@ -476,6 +479,75 @@ def test_a_file_that_cannot_be_read_is_an_error_in_one_sentence(
     monkeypatch.setattr("pimetrics.shipping.spool.Spooled.stream", closed)
     with pytest.raises(SourceError, match=r"run\.jsonl cannot be read \(Permission denied\); check its permissions"):
         machine.ship()
+
+
+def test_a_clock_that_is_wrong_makes_no_file_old(
+    machine: Machine, there: Receiving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine whose clock says 1970 is at work all the same: to old files followers take that nothing is added."""
+    machine.write(LINES)
+    wrong = 1000.0
+    os.utime(machine.path, (wrong, wrong))
+    monkeypatch.setattr("pimetrics.shipping.spool.time", SimpleNamespace(time=lambda: wrong + 30))
+    machine.ship()
+    monkeypatch.undo()
+    (path,) = there.inbox.folder.rglob("*.jsonl")
+    assert path.stat().st_mtime == pytest.approx(time.time() - 30, abs=20)
+
+
+@pytest.mark.parametrize("name", ["credentials", "file"])
+def test_beside_one_file_that_cannot_be_read_the_others_are_delivered(
+    tmp_path: Path, there: Receiving, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A disk that fails under a recording of last week, a token that is being replaced: this run arrives."""
+    machine = Machine(tmp_path / "machine", Wire(there))
+    failed = [0]
+    if name == "credentials":
+        request = machine.wire.request
+
+        def replaced(*given: Any) -> Answer:
+            failed[0] += 1
+            if failed[0] == 2:
+                raise WrongUseError("the credentials cannot be read")
+            return request(*given)
+
+        machine.wire.request = replaced  # type: ignore[method-assign]
+    else:
+        old = machine.folder / "20261101T000000.000Z_00000000.jsonl"
+        old.write_bytes(HEADER)
+        opened = Spooled.__init__
+
+        def failing(self: Spooled, path: Path, *, over: bool) -> None:
+            if path == old:
+                failed[0] += 1
+                raise OSError(5, "Input/output error")
+            opened(self, path, over=over)
+
+        monkeypatch.setattr(Spooled, "__init__", failing)
+    machine.write(LINES)
+    beside = Beside(lambda: machine.shipper, machine.path, every=0.01)
+    deadline = time.monotonic() + 20
+    while not there.files or not failed[0]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    machine.write(b"{}\n")
+    assert beside.finish(20)
+    assert there.files == [LINES + b"{}\n"]
+    assert failed[0]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_nobody_foresaw_is_no_delivery(machine: Machine) -> None:
+    """Whatever ends the delivery beside pi, nobody is told that it is all there."""
+
+    def broken(*_given: Any) -> Answer:
+        raise RuntimeError("a fault in here")
+
+    machine.wire.request = broken  # type: ignore[method-assign]
+    machine.write(LINES)
+    beside = Beside(lambda: machine.shipper, machine.path)
+    assert not beside.finish(20)
+    beside._thread.join()  # it complains at its very end, which is to be here
 
 
 def test_spooled_files_are_closed(tmp_path: Path) -> None:
