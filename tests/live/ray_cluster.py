@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import ray
 from ray import cluster_utils
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from pimetrics.sinks.spill import Spill
     from pimetrics.workers import Job, Pool
 
+T = TypeVar("T")
+
 _STORE_BYTES = 200 << 20
+
+_TRIES = 4
+"""How often a node is started that Ray gave up on."""
 
 
 class Nodes:
@@ -30,7 +35,8 @@ class Nodes:
 
     def add(self) -> None:
         """Add a node of one CPU."""
-        self._workers.append(self._cluster.add_node(num_cpus=1, object_store_memory=_STORE_BYTES))
+        node = _patiently(lambda: self._cluster.add_node(num_cpus=1, object_store_memory=_STORE_BYTES))
+        self._workers.append(node)
 
     def take_away(self) -> None:
         """Take the latest node away, as when its machine loses power."""
@@ -63,6 +69,20 @@ class Watched(Cluster):
         self._then.pop(self.done, lambda: None)()
 
 
+def _patiently(start: Callable[[], T]) -> T:
+    """Start a node, again if need be: a raylet ends when its agent, a program of Python, is not up in 15 seconds.
+
+    That time is fixed in Ray, and a busy machine may need longer.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return start()
+        except Exception as error:  # Ray raises no other
+            if "timed out during startup" not in str(error):
+                raise
+    return start()
+
+
 @contextlib.contextmanager
 def nodes(count: int) -> Iterator[Nodes]:
     """Run a cluster, and connect to it."""
@@ -71,7 +91,7 @@ def nodes(count: int) -> Iterator[Nodes]:
         "include_dashboard": False,
         "object_store_memory": _STORE_BYTES,
     }
-    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
+    cluster = _patiently(lambda: cluster_utils.Cluster(initialize_head=True, head_node_args=head))
     try:
         running = Nodes(cluster)
         for _ in range(count):
