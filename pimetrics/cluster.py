@@ -43,7 +43,7 @@ class Cluster:
         if not ray.is_initialized():
             try:
                 ray.init(address=address, log_to_driver=False, include_dashboard=False if address is None else None)
-            except (ConnectionError, ValueError, RuntimeError) as error:
+            except Exception as error:  # noqa: BLE001  Ray raises no other when a node does not come up in time
                 raise StateError(
                     f"Ray cannot be reached ({error}); check RAY_ADDRESS, or start a node with ray start"
                 ) from None

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+import ray
 from polars.testing import assert_frame_equal
 
 import pimetrics as pm
 from pimetrics import scanning
 from pimetrics.cluster import Cluster
-from pimetrics.errors import SourceError
+from pimetrics.errors import SourceError, StateError
 from pimetrics.exporting import export
 from pimetrics.scanning import Scan
 from pimetrics.workers import Job
@@ -112,3 +113,15 @@ def test_an_error_of_a_task_is_told_as_here(two: Nodes, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"gone\.jsonl"):
         gone.result()
     assert not any(sum(rows) for rows in empty.result().rows.values())
+
+
+def test_a_cluster_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray says in many ways that it cannot be had, some of them no kind of error in particular; ours is one."""
+
+    def busy(**_options: object) -> None:
+        raise Exception("The current node timed out during startup.")  # noqa: TRY002  word for word Ray's
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", busy)
+    with pytest.raises(StateError, match=r"timed out during startup.*ray start"):
+        Cluster()
