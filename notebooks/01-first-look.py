@@ -32,6 +32,8 @@ plots.use_png()
 pl.Config(tbl_hide_dataframe_shape=True, tbl_width_chars=160, tbl_rows=12, fmt_str_lengths=80, float_precision=4)
 
 t = pm.read(PATH) if PATH else pm.read()
+if t.usage.is_empty():
+    print("Nothing of pi was found. In a terminal, `pimetrics doctor` says where it looks and what is there.")
 t
 
 # %% [markdown]

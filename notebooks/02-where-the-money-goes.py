@@ -192,9 +192,12 @@ chart = (
     .mark_bar()
     .encode(
         x=alt.X(
-            "requests:Q", stack="normalize", title="share of requests (%)", axis=alt.Axis(format=".0%", tickCount=5)
+            "requests:Q",
+            stack="normalize",
+            title="share of requests (%), by the pause before them",
+            axis=alt.Axis(format=".0%", tickCount=5),
         ),
-        y=alt.Y("pause:N", sort=pauses, title="pause before the request"),
+        y=alt.Y("pause:N", sort=pauses, title=None),
         color=alt.Color(
             "cache:N", title=None, scale=alt.Scale(domain=["warm", "cold"], range=[look.palette[4], look.palette[5]])
         ),

@@ -258,6 +258,7 @@ medians
 # %%
 look = plots.theme.theme(THEME)
 busiest = medians.sort("calls", "tool").tail(12).sort("offline", "tool")
+busiest = busiest.with_columns(pl.col("tool").replace(plots.labels.labels(busiest["tool"])))
 points = busiest.unpivot(on=["offline", "live"], index="tool", variable_name="asked", value_name="seconds")
 points = points.filter(pl.col("seconds") > 0)
 chart = (

@@ -43,7 +43,7 @@ Helpers:
     save(chart, path), png(chart), svg(chart)
     use_png()                      show charts of a notebook as PNG: they stay in the .ipynb and need no network
     titled(chart, rows, title, subtitle)   finish a chart of your own as those here are
-    theme.theme("dark").palette    the colours, for a chart of your own
+    theme.theme("dark").palette, labels.labels(names)   the colours, and short names, for a chart of your own
     is_empty(chart)                whether all it says is that there is no data
 
 Raises on import:

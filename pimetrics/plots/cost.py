@@ -328,5 +328,6 @@ def cache_hit_rate(
         base.mark_line(strokeWidth=1.5, opacity=0.7), base.mark_point(filled=True, size=28, opacity=1)
     ).properties(width=WIDTH, height=200)
     cached, whole = total(found, "cache_read_tokens"), total(found, "context_tokens")
-    said = f"{share(cached, whole)} of {compact(whole)} tokens of context were read from the cache, by {span.word}"
+    said = f"{share(cached, whole)} of the {compact(whole)} tokens that answers had as context were read from the cache"
+    said += f", by {span.word}"
     return dressed(chart, theme, title, said)

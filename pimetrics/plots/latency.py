@@ -240,13 +240,15 @@ def _by_tool(tool_calls: Frame, sources: Sequence[str], most: int) -> pl.DataFra
 
 
 def log_seconds(shortest: float, longest: float, what: str, field: str = "value") -> alt.X:
-    """Return a logarithmic axis of whole decades, labelled in units that read well."""
+    """Return a logarithmic axis of whole decades, labelled in units that read well; a single decade has more labels."""
     low = math.floor(math.log10(max(shortest, SHORTEST)) + 1e-9)
     high = max(math.ceil(math.log10(max(longest, SHORTEST)) - 1e-9), low + 1)
+    steps = (1, 2, 5) if high == low + 1 else (1,)
+    values = [step * 10.0**each for each in range(low, high) for step in steps] + [10.0**high]
     unit = "datum.value < 1 ? format(datum.value * 1000, '~f') + ' ms' : format(datum.value, ',~f') + ' s'"
     return alt.X(
         f"{field}:Q",
         title=f"{what} (seconds, logarithmic)",
         scale=alt.Scale(type="log", domain=[10.0**low, 10.0**high], nice=False, clamp=True),
-        axis=alt.Axis(values=[10.0**each for each in range(low, high + 1)], labelExpr=unit),
+        axis=alt.Axis(values=values, labelExpr=unit),
     )

@@ -113,7 +113,7 @@ def whole(path: str) -> NotebookNode:
 
 
 def crowd(folder: Path) -> None:
-    """Write sessions of four years in which 300 models and 40 tools have long or hostile names."""
+    """Write sessions of four years in which 300 models and the tools have long or hostile names."""
     names = [*map(encodable, HOSTILE), *(f"an-organisation/a-model-{n:03}-{'x' * n}" for n in range(300))]
     start = datetime(2022, 12, 1, tzinfo=UTC)
     for session in range(24):
@@ -123,11 +123,8 @@ def crowd(folder: Path) -> None:
         ]
         for number in range(40):
             at += timedelta(minutes=number % 7)
-            model, tool, stamp = (
-                names[(13 * session + number // 3) % len(names)],
-                names[number // 3 % 40],
-                at.timestamp() * 1000,
-            )
+            model, tool = names[(13 * session + number // 3) % len(names)], names[number // 3]
+            stamp = at.timestamp() * 1000
             usage = {"input": 900 * number, "output": 80, "cacheRead": 12_000 * (number % 3), "cost": {"total": 0.01}}
             call = {"type": "toolCall", "id": f"c{number}", "name": tool, "arguments": {}}
             failed = number % 9 == 5
