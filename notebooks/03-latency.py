@@ -77,7 +77,7 @@ by_source = (
 )
 chart = (
     alt.Chart(alt.Data(values=by_source.to_dicts()))
-    .mark_point(filled=True, size=90, opacity=1)
+    .mark_point(filled=True, size=70, opacity=1)
     .encode(
         x=alt.X(
             "median_s:Q",
@@ -86,6 +86,7 @@ chart = (
             axis=alt.Axis(values=[0.001, 0.01, 0.1, 1, 10, 100, 1000], format="~g"),
         ),
         y=alt.Y("tool:N", sort=by_source["tool"].unique(maintain_order=True).to_list(), title=None),
+        yOffset=alt.YOffset("duration_source:N", sort=[*MEASURED, "entry"]),
         color=alt.Color(
             "duration_source:N",
             title=None,
@@ -93,7 +94,7 @@ chart = (
         ),
         shape=alt.Shape("duration_source:N", title=None, scale=alt.Scale(domain=[*MEASURED, "entry"])),
     )
-    .properties(width=600, height=26 * by_source["tool"].n_unique())
+    .properties(width=600, height=40 * by_source["tool"].n_unique())
 )
 titled(chart, by_source, "What each source says of the same tools", "entry times also hold what ran beside")
 
@@ -110,9 +111,11 @@ plots.tokens_per_second(t.usage, theme=THEME)
 # Providers are busier at some hours than at others.
 
 # %%
+models = plots.ranked(answers)[:6]  # one colour a model, the same in all charts
 by_hour = (
     answers.filter(pl.col("time_to_first_token_s") > 0)
-    .with_columns(hour=pl.col("time").dt.hour())
+    .with_columns(hour=pl.col("time").dt.hour(), model=pl.coalesce("response_model", "model"))
+    .filter(pl.col("model").is_in(models))
     .group_by("hour", "model")
     .agg(pl.median("time_to_first_token_s").alias("median_s"), pl.len().alias("requests"))
     .filter(pl.col("requests") >= 3)
@@ -123,16 +126,17 @@ busiest = (
     .agg(pl.sum("requests"))
     .sort(["requests", "model"], descending=[True, False])["model"]
     .head(3)
-    .to_list()
 )
-by_hour = by_hour.filter(pl.col("model").is_in(busiest))
+by_hour = by_hour.filter(pl.col("model").is_in(busiest.implode()))
+shades = plots.labels.colours(models, busiest, look)
+by_hour = plots.labels.relabelled(by_hour, "model", shades.labels)
 chart = (
     alt.Chart(alt.Data(values=by_hour.to_dicts()))
     .mark_line(point=True)
     .encode(
         x=alt.X("hour:Q", title="hour of the day (UTC)", scale=alt.Scale(domain=[0, 23]), axis=alt.Axis(tickCount=12)),
         y=alt.Y("median_s:Q", title="median time to first token (seconds)"),
-        color=alt.Color("model:N", title=None, scale=alt.Scale(domain=busiest, range=list(look.palette[:3]))),
+        color=alt.Color("model:N", title=None, scale=shades.scale(), legend=shades.legend()),
     )
     .properties(width=600, height=200)
 )

@@ -81,17 +81,17 @@ kinds = (
     by_day.group_by("error_type")
     .agg(pl.sum("errors"))
     .sort(["errors", "error_type"], descending=[True, False])["error_type"]
-    .to_list()[:6]
+    .to_list()
 )
+shades = plots.labels.colours(kinds, kinds, look)
+drawn = plots.labels.relabelled(by_day, "error_type", shades.labels)
 chart = (
-    alt.Chart(alt.Data(values=by_day.filter(pl.col("error_type").is_in(kinds)).to_dicts()))
+    alt.Chart(alt.Data(values=drawn.to_dicts()))
     .mark_bar()
     .encode(
         x=alt.X("utcyearmonthdate(day):T", title="day (UTC)", axis=alt.Axis(format="%b %-d", tickCount=8)),
         y=alt.Y("errors:Q", title="failed answers"),
-        color=alt.Color(
-            "error_type:N", title=None, scale=alt.Scale(domain=kinds, range=list(look.palette[: len(kinds)]))
-        ),
+        color=alt.Color("error_type:N", title=None, scale=shades.scale(), legend=shades.legend()),
     )
     .properties(width=600, height=180)
 )

@@ -133,6 +133,8 @@ def _cell(tag: str, cell: Cell, *, is_name: bool) -> str:
 
 _CLASSES: Final = {"dim": "dim", "yellow": "warn"}
 
+# Pictures were measured with Arial. Where a browser has only wider letters, x-heights are made those of Arial, and what
+# is still too long for its room runs into the padding.
 _STYLE: Final = """
 body { max-width: 74rem; }
 header p { margin: .1rem 0 0; }
@@ -150,7 +152,9 @@ figcaption { margin-bottom: .4rem; }
 figcaption span { display: block; font-size: .85rem; }
 .scroll { overflow-x: auto; }
 .scroll:focus-visible { outline: 2px solid var(--mark); outline-offset: 2px; }
-svg { display: block; }
+svg { display: block; overflow: visible; }
+svg text { font-size-adjust: .519; }
+figure .scroll { margin-left: -1.2rem; padding-left: 1.2rem; }
 table { font-size: .85rem; }
 caption { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 th, td { text-align: left; vertical-align: top; padding: .3rem 0 .3rem .9rem; border-top: 1px solid var(--line); }
@@ -172,6 +176,7 @@ tfoot th, tfoot td { font-weight: 600; border-top: 2px solid var(--line); }
   .facts { grid-template-columns: 1fr; gap: 0; }
   .facts dd { margin-bottom: .5rem; }
   section { padding: .9rem .8rem; }
+  figure .scroll { margin-left: -.7rem; padding-left: .7rem; }
   th[scope=row], td:not(.number) { min-width: 7rem; max-width: 10rem; }
 }
 @media print {
@@ -182,6 +187,7 @@ tfoot th, tfoot td { font-weight: 600; border-top: 2px solid var(--line); }
   section { border: 0; padding: 0; margin: 0 0 8mm; }
   h2, figcaption { break-after: avoid; }
   figure, tr { break-inside: avoid; }
+  footer { break-before: avoid; }
   thead { display: table-header-group; }
   tfoot { display: table-row-group; }
   .scroll { overflow: visible; }
