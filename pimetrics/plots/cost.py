@@ -76,9 +76,7 @@ def cost_by_day(
             x2="to:Q",
             y=alt.Y("bottom:Q", title="cost (USD)", axis=alt.Axis(format=MONEY, tickCount=5)),
             y2="top:Q",
-            color=alt.Color(
-                "model:N", scale=shades.scale(), title=None, legend=shades.legend(), sort=shades.domain
-            ),
+            color=alt.Color("model:N", scale=shades.scale(), title=None, legend=shades.legend(), sort=shades.domain),
         )
         .properties(width=WIDTH, height=230)
     )
@@ -329,5 +327,5 @@ def cache_hit_rate(
         base.mark_line(strokeWidth=1.5, opacity=0.7), base.mark_point(filled=True, size=28, opacity=1)
     ).properties(width=WIDTH, height=200)
     cached, whole = total(found, "cache_read_tokens"), total(found, "context_tokens")
-    said = f"{share(cached, whole)} of {compact(whole)} tokens of context were read from the cache, by {span.word}"
-    return dressed(chart, theme, title, said)
+    read_of = f"{share(cached, whole)} of the {compact(whole)} tokens sent for answers"
+    return dressed(chart, theme, title, f"{read_of} were read from the cache, by {span.word}")

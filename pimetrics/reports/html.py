@@ -187,7 +187,8 @@ tfoot th, tfoot td { font-weight: 600; border-top: 2px solid var(--line); }
   section { border: 0; padding: 0; margin: 0 0 8mm; }
   h2, figcaption { break-after: avoid; }
   figure, tr { break-inside: avoid; }
-  footer { break-before: avoid; }
+  main > :last-child { margin-bottom: 3mm; }
+  footer { margin: 0; }
   thead { display: table-header-group; }
   tfoot { display: table-row-group; }
   .scroll { overflow: visible; }
