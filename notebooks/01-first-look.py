@@ -23,14 +23,13 @@ THEME = "light"  # or "dark"
 import json
 from pathlib import Path
 
-import altair as alt
 import polars as pl
 
 import pimetrics as pm
 from pimetrics import plots
 
-alt.renderers.enable("png", scale_factor=2)
-pl.Config(tbl_hide_dataframe_shape=True, tbl_rows=12, fmt_str_lengths=80, float_precision=4)
+plots.use_png()
+pl.Config(tbl_hide_dataframe_shape=True, tbl_width_chars=160, tbl_rows=12, fmt_str_lengths=80, float_precision=4)
 
 t = pm.read(PATH) if PATH else pm.read()
 t

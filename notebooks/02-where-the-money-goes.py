@@ -29,8 +29,10 @@ import polars as pl
 import pimetrics as pm
 from pimetrics import plots
 
-alt.renderers.enable("png", scale_factor=2)
-pl.Config(tbl_hide_dataframe_shape=True, tbl_rows=12, tbl_cols=12, fmt_str_lengths=80, float_precision=4)
+plots.use_png()
+pl.Config(
+    tbl_hide_dataframe_shape=True, tbl_width_chars=160, tbl_rows=12, tbl_cols=12, fmt_str_lengths=80, float_precision=4
+)
 
 t = pm.read(PATH) if PATH else pm.read()
 spent = t.usage.filter("settled")
@@ -45,13 +47,6 @@ total = spent.filter(pl.col("operation") != "tool")["cost_usd"].sum()
 def share(part: float) -> str:
     """Say a cost, and how much of the whole it is."""
     return f"${part:,.2f}, {part / total:.1%} of ${total:,.2f}" if total else "$0, nothing had a cost"
-
-
-def titled(chart: alt.Chart, rows: pl.DataFrame, title: str, subtitle: str) -> alt.Chart:
-    """Dress a chart as those of `pimetrics.plots` are; without rows it says so."""
-    if rows.is_empty():
-        return plots.marks.nothing(title, "nothing of that kind here", THEME)
-    return plots.theme.dressed(chart, THEME, title, subtitle)
 
 
 # %% [markdown]
@@ -89,7 +84,7 @@ plots.dearest_turns(t.usage, theme=THEME)
 # session pays for carrying it. `growth_tokens` is how much larger the context of the next request was, `carried_usd`
 # what carrying that cost until the next compaction or the end of the session, at the price that the model charges for
 # tokens read from its cache (for all of its input where it has none). `tools_usd` is what sub-agents of the turn
-# reported.
+# reported, and `in_all_usd` the three together.
 
 # %%
 read_price = answers.group_by("model").agg(
@@ -101,9 +96,9 @@ cuts = t.compactions.filter(outcome="ok").select("session_id", cut="time").drop_
 path = (
     answers.filter(pl.col("on_active_branch").fill_null(value=True), pl.col("context_tokens") > 0)
     .drop_nulls(["session_id", "time"])
-    .sort("time")
+    .sort("time", "row_id")
     .join_asof(cuts, left_on="time", right_on="cut", by="session_id", strategy="backward", check_sortedness=False)
-    .join(read_price, on="model", how="left")
+    .join(read_price, on="model", how="left", maintain_order="left")
     .with_columns(
         growth_tokens=(pl.col("context_tokens").shift(-1) - pl.col("context_tokens")).over("session_id", "cut"),
         later_requests=(pl.len() - 1 - pl.int_range(pl.len())).over("session_id", "cut"),
@@ -131,8 +126,9 @@ caused = path.join(turns, on=["session_id", "time"], how="left").select(
     "later_requests",
     "carried_usd",
     "tools_usd",
+    in_all_usd=pl.sum_horizontal("cost_usd", "carried_usd", "tools_usd"),
 )
-caused.sort("carried_usd", descending=True, nulls_last=True).head(8)
+caused.sort("in_all_usd", descending=True, nulls_last=True).head(8)
 
 # %% [markdown]
 # ## What the cache saves
@@ -161,30 +157,36 @@ cache = (
 cache
 
 # %% [markdown]
-# A cache goes cold while nobody asks. What that costs: requests that follow another one of their session, carry more
-# than 10,000 tokens, and found less than half of them in a cache.
+# A cache goes cold while nobody asks. A request finds it cold when it follows another one of its session, carries more
+# than 10,000 tokens, and less than half of what that one carried was read from the cache. (The first request after a
+# compaction sends a new beginning: no cache could hold it, so it does not count here.) What it costs: the tokens that
+# were sent again, at the price that was paid instead of that of reading them from the cache.
 
 # %%
+fresh = pl.sum_horizontal("input_tokens", "cache_write_tokens")
+fresh_usd = pl.sum_horizontal("cost_input_usd", "cost_cache_write_usd")
 idle = (
-    answers.filter(pl.col("context_tokens") > 0)
-    .drop_nulls(["session_id", "time"])
-    .sort("time")
+    path.join(cache.filter(pl.col("hit_rate") > 0), on="model", how="semi", maintain_order="left")
     .with_columns(
-        idle_min=(pl.col("time").diff().over("session_id").dt.total_milliseconds() / 60_000),
-        cold=pl.col("cache_read_tokens").fill_null(0) < pl.col("context_tokens") / 2,
+        idle_min=(pl.col("time").diff().over("session_id", "cut").dt.total_milliseconds() / 60_000),
+        held_tokens=pl.min_horizontal(pl.col("context_tokens").shift(1).over("session_id", "cut"), "context_tokens"),
     )
     .filter(pl.col("idle_min").is_not_null(), pl.col("context_tokens") > 10_000)
-    .join(answers.group_by("model").agg(caches=pl.sum("cache_read_tokens") > 0).filter("caches"), on="model")
+    .with_columns(again_tokens=(pl.col("held_tokens") - pl.col("cache_read_tokens").fill_null(0)).clip(0))
+    .with_columns(
+        cold=pl.col("again_tokens") > pl.col("held_tokens") / 2,
+        extra_usd=(pl.col("again_tokens") * (fresh_usd / fresh - pl.col("price"))).fill_nan(0).clip(0),
+    )
 )
 pauses = ["under 1 min", "1 to 5 min", "5 to 10 min", "10 to 60 min", "over an hour"]
 by_pause = (
     idle.with_columns(pause=pl.col("idle_min").bin_intervals([1, 5, 10, 60], labels=pauses).cast(pl.String))
     .group_by("pause", "cold")
-    .agg(requests=pl.len(), cost_usd=pl.sum("cost_usd"))
+    .agg(requests=pl.len(), extra_usd=pl.sum("extra_usd"))
     .with_columns(cache=pl.when("cold").then(pl.lit("cold")).otherwise(pl.lit("warm")))
 )
 look = plots.theme.theme(THEME)
-cold_usd = idle.filter("cold")["cost_usd"].sum()
+cold_usd = idle.filter("cold")["extra_usd"].sum()
 chart = (
     alt.Chart(alt.Data(values=by_pause.to_dicts()))
     .mark_bar()
@@ -198,9 +200,10 @@ chart = (
         ),
         order=alt.Order("cold:N"),
     )
-    .properties(width=600, height=130)
+    .properties(width=600, height=26 * by_pause["pause"].n_unique())
 )
-titled(chart, by_pause, "How long a pause keeps the cache warm", f"requests with a cold cache cost ${cold_usd:,.2f}")
+said = f"{idle['cold'].sum():,} of {idle.height:,} requests found it cold, which cost ${cold_usd:,.2f} more"
+plots.titled(chart, by_pause, "How long a pause keeps the cache warm", said, theme=THEME)
 
 # %% [markdown]
 # ## Detours
@@ -227,6 +230,9 @@ print(f"abandoned branches: {share(abandoned['cost_usd'].sum())}")
 # %%
 plots.cost_by(t.usage, "operation", theme=THEME)
 
+# %% [markdown]
+# All detours in one table. They overlap (an abandoned branch may have begun with a cold cache), so they are no sum.
+
 # %%
 thrown = t.retries["discarded_cost_usd"].sum()
 failed = answers.filter(pl.col("stop_reason").is_in(["error", "aborted"]))["cost_usd"].sum()
@@ -234,7 +240,7 @@ beside = spent.filter(pl.col("operation").is_in(["compaction", "branch_summary",
 detours = pl.DataFrame(
     [
         ("abandoned branches", abandoned["cost_usd"].sum()),
-        ("requests with a cold cache", cold_usd),
+        ("sent again because the cache was cold", cold_usd),
         ("compactions, summaries, cache warming", beside),
         ("answers that failed or were stopped", failed),
         ("of these, thrown away by retries", thrown),

@@ -26,21 +26,15 @@ import polars as pl
 import pimetrics as pm
 from pimetrics import plots
 
-alt.renderers.enable("png", scale_factor=2)
-pl.Config(tbl_hide_dataframe_shape=True, tbl_rows=16, tbl_cols=12, fmt_str_lengths=80, float_precision=3)
+plots.use_png()
+pl.Config(
+    tbl_hide_dataframe_shape=True, tbl_width_chars=160, tbl_rows=16, tbl_cols=12, fmt_str_lengths=80, float_precision=3
+)
 
 t = pm.read(PATH) if PATH else pm.read()
 look = plots.theme.theme(THEME)
 answers = t.usage.filter("settled", operation="turn")
 MEASURED = ["reported", "arrival"]
-
-
-def titled(chart: alt.Chart, rows: pl.DataFrame, title: str, subtitle: str) -> alt.Chart:
-    """Dress a chart as those of `pimetrics.plots` are; without rows it says so."""
-    if rows.is_empty():
-        return plots.marks.nothing(title, "nothing of that kind here", THEME)
-    return plots.theme.dressed(chart, THEME, title, subtitle)
-
 
 # %% [markdown]
 # ## Where the times come from
@@ -68,8 +62,9 @@ pl.concat(
 # The same tools, by source: the longer a tool waits for its neighbours, the further `entry` is off.
 
 # %%
+busiest = t.tool_calls.group_by("tool").len().sort(["len", "tool"], descending=[True, False])["tool"].head(12)
 by_source = (
-    t.tool_calls.filter(pl.col("duration_s") > 0)
+    t.tool_calls.filter(pl.col("duration_s") > 0, pl.col("tool").is_in(busiest.implode()))
     .group_by("tool", "duration_source")
     .agg(pl.len().alias("calls"), pl.median("duration_s").alias("median_s"))
     .filter(pl.col("calls") >= 3)
@@ -96,7 +91,14 @@ chart = (
     )
     .properties(width=600, height=40 * by_source["tool"].n_unique())
 )
-titled(chart, by_source, "What each source says of the same tools", "entry times also hold what ran beside")
+plots.titled(
+    chart,
+    by_source,
+    "What each source says of the same tools",
+    "entry times also hold what ran beside",
+    why="no tool was called three times with a duration",
+    theme=THEME,
+)
 
 # %% [markdown]
 # ## Requests
@@ -111,36 +113,42 @@ plots.tokens_per_second(t.usage, theme=THEME)
 # Providers are busier at some hours than at others.
 
 # %%
-models = plots.ranked(answers)[:6]  # one colour a model, the same in all charts
 by_hour = (
     answers.filter(pl.col("time_to_first_token_s") > 0)
-    .with_columns(hour=pl.col("time").dt.hour(), model=pl.coalesce("response_model", "model"))
-    .filter(pl.col("model").is_in(models))
+    .with_columns(hour=pl.col("time").dt.hour())
     .group_by("hour", "model")
     .agg(pl.median("time_to_first_token_s").alias("median_s"), pl.len().alias("requests"))
     .filter(pl.col("requests") >= 3)
     .sort("hour", "model")
 )
-busiest = (
+often = (
     by_hour.group_by("model")
     .agg(pl.sum("requests"))
     .sort(["requests", "model"], descending=[True, False])["model"]
     .head(3)
+    .to_list()
 )
-by_hour = by_hour.filter(pl.col("model").is_in(busiest.implode()))
-shades = plots.labels.colours(models, busiest, look)
-by_hour = plots.labels.relabelled(by_hour, "model", shades.labels)
+every_hour = pl.DataFrame({"hour": range(24)}, schema_overrides={"hour": pl.Int8})
+every_hour = every_hour.join(pl.DataFrame({"model": often}, schema={"model": pl.String}), how="cross")
+by_hour = every_hour.join(by_hour, on=["hour", "model"], how="left")  # a line breaks where there is nothing
 chart = (
     alt.Chart(alt.Data(values=by_hour.to_dicts()))
     .mark_line(point=True)
     .encode(
         x=alt.X("hour:Q", title="hour of the day (UTC)", scale=alt.Scale(domain=[0, 23]), axis=alt.Axis(tickCount=12)),
         y=alt.Y("median_s:Q", title="median time to first token (seconds)"),
-        color=alt.Color("model:N", title=None, scale=shades.scale(), legend=shades.legend()),
+        color=alt.Color("model:N", title=None, scale=alt.Scale(domain=often, range=list(look.palette[: len(often)]))),
     )
     .properties(width=600, height=200)
 )
-titled(chart, by_hour, "Time to the first token by hour", "from stamped recordings; hours with three requests or more")
+plots.titled(
+    chart,
+    by_hour,
+    "Time to the first token by hour",
+    "from stamped recordings; hours with three requests or more",
+    why="no hour with three requests in stamped recordings",
+    theme=THEME,
+)
 
 # %% [markdown]
 # ## Tools

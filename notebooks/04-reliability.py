@@ -23,27 +23,19 @@ THEME = "light"  # or "dark"
 import json
 from pathlib import Path
 
-import altair as alt
 import polars as pl
 
 import pimetrics as pm
 from pimetrics import plots
 
-alt.renderers.enable("png", scale_factor=2)
-pl.Config(tbl_hide_dataframe_shape=True, tbl_rows=16, tbl_cols=12, fmt_str_lengths=80, float_precision=4)
+plots.use_png()
+pl.Config(
+    tbl_hide_dataframe_shape=True, tbl_width_chars=160, tbl_rows=16, tbl_cols=12, fmt_str_lengths=80, float_precision=4
+)
 
 t = pm.read(PATH) if PATH else pm.read()
-look = plots.theme.theme(THEME)
 answers = t.usage.filter("settled", operation="turn")
 failed = answers.filter(stop_reason="error")
-
-
-def titled(chart: alt.Chart, rows: pl.DataFrame, title: str, subtitle: str) -> alt.Chart:
-    """Dress a chart as those of `pimetrics.plots` are; without rows it says so."""
-    if rows.is_empty():
-        return plots.marks.nothing(title, "nothing of that kind here", THEME)
-    return plots.theme.dressed(chart, THEME, title, subtitle)
-
 
 # %% [markdown]
 # ## How answers end
@@ -70,32 +62,7 @@ answers.group_by("provider", "model").agg(
 # Errors rarely come alone: a day that stands out is an incident at a provider, not a fault of yours.
 
 # %%
-by_day = (
-    failed.drop_nulls("time")
-    .with_columns(day=pl.col("time").dt.strftime("%Y-%m-%d"), error_type=pl.col("error_type").fill_null("unknown"))
-    .group_by("day", "error_type")
-    .agg(errors=pl.len())
-    .sort("day", "error_type")
-)
-kinds = (
-    by_day.group_by("error_type")
-    .agg(pl.sum("errors"))
-    .sort(["errors", "error_type"], descending=[True, False])["error_type"]
-    .to_list()
-)
-shades = plots.labels.colours(kinds, kinds, look)
-drawn = plots.labels.relabelled(by_day, "error_type", shades.labels)
-chart = (
-    alt.Chart(alt.Data(values=drawn.to_dicts()))
-    .mark_bar()
-    .encode(
-        x=alt.X("utcyearmonthdate(day):T", title="day (UTC)", axis=alt.Axis(format="%b %-d", tickCount=8)),
-        y=alt.Y("errors:Q", title="failed answers"),
-        color=alt.Color("error_type:N", title=None, scale=shades.scale(), legend=shades.legend()),
-    )
-    .properties(width=600, height=180)
-)
-titled(chart, by_day, "Failed answers by day", f"{failed.height:,} of {answers.height:,} answers failed")
+plots.counts_by_day(failed, "error_type", title="Failed answers", noun="answer", theme=THEME)
 
 # %% [markdown]
 # ## Trying again
@@ -182,8 +149,8 @@ if PATH == "example":
     assert dict(t.runs.group_by("outcome").len().rows()) == told["runs"]
     assert round(waited * 1000) == told["backoff_ms"]
     assert round(prompts["unfinished_usd"].sum() * 1e9) == told["unfinished"]["cost_nano_usd"]
-    assert by_day.sort("errors")["day"].last() == "2026-10-28"  # the afternoon on which a provider was overloaded
-    assert by_day.sort("errors")["error_type"].last() == "overloaded"
+    worst = failed.group_by(pl.col("time").dt.date(), "error_type").len().sort("len").row(-1)
+    assert (str(worst[0]), worst[1]) == ("2026-10-28", "overloaded")  # the afternoon of the overloaded provider
 
 # %% [markdown]
 # ## What to do about it

@@ -29,8 +29,10 @@ import polars as pl
 import pimetrics as pm
 from pimetrics import plots
 
-alt.renderers.enable("png", scale_factor=2)
-pl.Config(tbl_hide_dataframe_shape=True, tbl_rows=16, tbl_cols=12, fmt_str_lengths=80, float_precision=4)
+plots.use_png()
+pl.Config(
+    tbl_hide_dataframe_shape=True, tbl_width_chars=160, tbl_rows=16, tbl_cols=12, fmt_str_lengths=80, float_precision=4
+)
 
 t = pm.read(PATH) if PATH else pm.read()
 look = plots.theme.theme(THEME)
@@ -44,22 +46,14 @@ requests = (
     )
     .filter(pl.col("context_tokens") > 0)
     .drop_nulls(["session_id", "time"])
+    .sort("time", "row_id")
     .select("session_id", "time", "model", "context_tokens", "fresh_tokens", "cache_read_tokens", "output_tokens")
-    .sort("time")
     .with_columns(
         number=pl.int_range(1, pl.len() + 1).over("session_id"),
         growth_tokens=(pl.col("context_tokens").shift(-1) - pl.col("context_tokens")).over("session_id"),
     )
 )
 done = t.compactions.filter(outcome="ok")
-
-
-def titled(chart: alt.Chart, rows: pl.DataFrame, title: str, subtitle: str) -> alt.Chart:
-    """Dress a chart as those of `pimetrics.plots` are; without rows it says so."""
-    if rows.is_empty():
-        return plots.marks.nothing(title, "nothing of that kind here", THEME)
-    return plots.theme.dressed(chart, THEME, title, subtitle)
-
 
 # %% [markdown]
 # ## How the context grows
@@ -80,7 +74,9 @@ chart = (
     .properties(width=600, height=220)
 )
 sessions = requests["session_id"].n_unique()
-titled(chart, lines, "Context of the longest sessions", f"{longest.height} sessions of {sessions}")
+plots.titled(
+    chart, lines, "Context of the longest sessions", f"{longest.height:,} sessions of {sessions:,}", theme=THEME
+)
 
 # %% [markdown]
 # The session with the most compactions, request by request:
@@ -202,7 +198,10 @@ chart = (
     .properties(width=600, height=200)
 )
 cuts = around["compaction"].n_unique()
-titled(chart, parts, "Requests around a compaction", f"{cuts} compactions; fresh: what no cache held, paid in full")
+said = f"{cuts:,} compactions; fresh: what no cache held, paid in full"
+plots.titled(
+    chart, parts, "Requests around a compaction", said, why="no compaction of a model with a cache", theme=THEME
+)
 
 # %% [markdown]
 # Was it worth it? A compaction costs its summary and the rewriting of the cache, and saves carrying what it took out

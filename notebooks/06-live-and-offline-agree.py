@@ -41,9 +41,12 @@ import polars as pl
 
 import pimetrics as pm
 from pimetrics import plots
+from pimetrics.names import OTHER, label_value
 
-alt.renderers.enable("png", scale_factor=2)
-pl.Config(tbl_hide_dataframe_shape=True, tbl_rows=20, tbl_cols=12, fmt_str_lengths=80, float_precision=6)
+plots.use_png()
+pl.Config(
+    tbl_hide_dataframe_shape=True, tbl_width_chars=160, tbl_rows=20, tbl_cols=12, fmt_str_lengths=80, float_precision=6
+)
 
 everything = pm.read(PATH) if PATH else pm.read()
 
@@ -139,6 +142,11 @@ answers = spent.filter(operation="turn")
 MEASURED = pl.col("duration_source").is_in(["reported", "arrival"])
 
 
+def as_label(name: str) -> pl.Expr:
+    """Return names as labels have them: never empty, and not too long."""
+    return pl.col(name).map_elements(label_value, pl.String, skip_nulls=False)
+
+
 def same(query: str, offline: pl.DataFrame, tolerance: float = 1e-9) -> pl.DataFrame:
     """Put both answers side by side; they must be the same for every label.
 
@@ -148,12 +156,16 @@ def same(query: str, offline: pl.DataFrame, tolerance: float = 1e-9) -> pl.DataF
         tolerance: Relative; money and durations are whole micros inside a counter, and floats in a table.
     """
     labels = [name for name in offline.columns if name != "offline"]
-    offline = offline.with_columns(pl.col("offline").cast(pl.Float64), pl.col(labels).fill_null("unknown"))
+    offline = offline.with_columns(pl.col("offline").cast(pl.Float64), *map(as_label, labels))
     if reason:
         return offline.with_columns(live=pl.lit(None, pl.Float64)).sort(labels or "offline")
     schema = dict.fromkeys(labels, pl.String) | {"live": pl.Float64}
     live = pl.DataFrame(promql(query), schema=schema)
     if labels:
+        folded = (
+            pl.when(pl.col(name).is_in(live[name].implode())).then(name).otherwise(pl.lit(OTHER)) for name in labels
+        )
+        offline = offline.group_by(*folded).agg(pl.sum("offline"))
         both = offline.join(live, on=labels, how="full", coalesce=True).sort(labels).fill_null(0)
     else:
         both = pl.concat([offline, live], how="horizontal_extend").fill_null(0).fill_nan(0)
@@ -164,6 +176,8 @@ def same(query: str, offline: pl.DataFrame, tolerance: float = 1e-9) -> pl.DataF
 
 # %% [markdown]
 # ## The same questions
+#
+# Tables keep every name as it is. A label has at most 200 characters, and 200 values: what comes later is `other`.
 #
 # Tokens, by type. (Counters are there from the start, at 0; `> 0` leaves those out.)
 
@@ -232,7 +246,7 @@ same(
 # %%
 timed = t.tool_calls.filter(MEASURED)
 exact = (
-    timed.group_by("tool")
+    timed.group_by(as_label("tool"))
     .agg(calls=pl.len(), offline=pl.col("duration_s").quantile(0.5, "nearest"))
     .sort("offline", "tool")
 )
@@ -243,7 +257,8 @@ medians
 
 # %%
 look = plots.theme.theme(THEME)
-points = medians.unpivot(on=["offline", "live"], index="tool", variable_name="asked", value_name="seconds")
+busiest = medians.sort("calls", "tool").tail(12).sort("offline", "tool")
+points = busiest.unpivot(on=["offline", "live"], index="tool", variable_name="asked", value_name="seconds")
 points = points.filter(pl.col("seconds") > 0)
 chart = (
     alt.Chart(alt.Data(values=points.to_dicts()))
@@ -255,7 +270,7 @@ chart = (
             scale=alt.Scale(type="log"),
             axis=alt.Axis(values=[0.001, 0.01, 0.1, 1, 10, 100, 1000], format="~g"),
         ),
-        y=alt.Y("tool:N", title=None, sort=exact["tool"].to_list()),
+        y=alt.Y("tool:N", title=None, sort=busiest["tool"].to_list()),
         color=alt.Color(
             "asked:N", title=None, scale=alt.Scale(domain=["offline", "live"], range=[look.palette[0], look.palette[1]])
         ),
@@ -263,14 +278,16 @@ chart = (
             "asked:N", title=None, scale=alt.Scale(domain=["offline", "live"], range=["circle", "diamond"])
         ),
     )
-    .properties(width=600, height=28 * exact.height)
+    .properties(width=600, height=28 * busiest.height)
 )
-title = "Median duration of tools"
-if points.is_empty():
-    chart = plots.marks.nothing(title, "no tool call with a measured duration", THEME)
-else:
-    chart = plots.theme.dressed(chart, THEME, title, "live: histogram_quantile; offline: the values themselves")
-chart
+plots.titled(
+    chart,
+    points,
+    "Median duration of tools",
+    "live: histogram_quantile; offline: the values themselves",
+    why="no tool call with a measured duration",
+    theme=THEME,
+)
 
 # %%
 for row in medians.drop_nulls().filter(pl.col("calls") > 2, pl.col("offline") > 0.01).rows(named=True):

@@ -47,6 +47,7 @@ CHARTS: dict[str, Callable[..., Any]] = {
     "retry_waste": lambda t, **k: plots.retry_waste(t.retries, **k),
     "retry_success": lambda t, **k: plots.retry_success(t.retries, **k),
     "counts": lambda t, **k: plots.counts(t.messages, "stop_reason", noun="message", **k),
+    "counts_by_day": lambda t, **k: plots.counts_by_day(t.usage, "model", noun="request", **k),
     "context_growth": lambda t, **k: plots.context_growth(t.usage, t.compactions, **k),
     "compaction_savings": lambda t, **k: plots.compaction_savings(t.compactions, **k),
     "context_share": lambda t, **k: plots.context_share(t.messages, t.tool_calls, **k),

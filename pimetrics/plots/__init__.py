@@ -29,6 +29,7 @@ Reliability:
     retry_waste(retries)           by error class: attempts, tokens thrown away, time waited
     retry_success(retries)         how attempt 1, 2, 3 ended
     counts(frame, "stop_reason")   sorted bars of how often each value of a column occurs
+    counts_by_day(frame, "error_type")   the same day by day; weeks or months where days are too many
 
 Context:
     context_growth(usage, compactions, session_id=None)   tokens request by request, compactions marked
@@ -40,6 +41,9 @@ Helpers:
                                    model has one colour in all of them
     together(*charts, columns=1)   several charts in one picture
     save(chart, path), png(chart), svg(chart)
+    use_png()                      show charts of a notebook as PNG: they stay in the .ipynb and need no network
+    titled(chart, rows, title, subtitle)   finish a chart of your own as those here are
+    theme.theme("dark").palette    the colours, for a chart of your own
     is_empty(chart)                whether all it says is that there is no data
 
 Raises on import:
@@ -55,8 +59,9 @@ with needed("plots", "altair", "a chart"):
     from pimetrics.plots.cost import cache_hit_rate, cost_by, cost_by_day, cost_per_prompt, dearest_turns
     from pimetrics.plots.labels import ranked
     from pimetrics.plots.latency import request_latency, tokens_per_second, tool_latency, tool_latency_spread
-    from pimetrics.plots.reliability import counts, retry_success, retry_waste
-    from pimetrics.plots.rendering import is_empty, png, save, svg, together
+    from pimetrics.plots.marks import titled
+    from pimetrics.plots.reliability import counts, counts_by_day, retry_success, retry_waste
+    from pimetrics.plots.rendering import is_empty, png, save, svg, together, use_png
     from pimetrics.plots.waterfall import waterfall
 
 __all__ = [
@@ -68,6 +73,7 @@ __all__ = [
     "cost_by_day",
     "cost_per_prompt",
     "counts",
+    "counts_by_day",
     "dearest_turns",
     "is_empty",
     "png",
@@ -77,9 +83,11 @@ __all__ = [
     "retry_waste",
     "save",
     "svg",
+    "titled",
     "together",
     "tokens_per_second",
     "tool_latency",
     "tool_latency_spread",
+    "use_png",
     "waterfall",
 ]

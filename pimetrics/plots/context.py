@@ -11,7 +11,7 @@ from altair.typing import ChartType
 from pimetrics.names import UNKNOWN
 from pimetrics.plots import theme as looks
 from pimetrics.plots.frames import Frame, context_tokens, data, largest, named, total
-from pimetrics.plots.labels import labels, shown
+from pimetrics.plots.labels import labels, shown, unique
 from pimetrics.plots.marks import ROW, bars, counted, nothing, rows_axis, share, ticks, whole_axis
 from pimetrics.plots.spans import local
 from pimetrics.plots.theme import BLUE, COMPACT, GREEN, ORANGE, RED, WIDTH, dressed
@@ -192,7 +192,7 @@ def context_share(messages: Frame, tool_calls: Frame, *, most: int = 12, theme: 
     Args:
         messages: The table.
         tool_calls: The table.
-        most: Bars; the rest is one more.
+        most: Bars; the rest is one more for tools and one for everything else.
         theme: light or dark.
     """
     look = looks.theme(theme)
@@ -220,27 +220,29 @@ def context_share(messages: Frame, tool_calls: Frame, *, most: int = 12, theme: 
         return nothing(title, "no message with a size", theme)
     whole = total(found, "bytes")
     words = {"assistant": "answers", "user": "prompts", "system": "system messages"}
-    names = [
-        f"results of {shown(name)}" if is_result else words.get(name, shown(name))
-        for name, is_result in found.select("name", "result").iter_rows()
-    ]
-    unique = labels(names)
-    drawn = found.with_columns(pl.Series("name", [unique[each] for each in names])).head(most)
-    kinds = ["tool results", "everything else"]
-    drawn = drawn.with_columns(pl.when("result").then(pl.lit(kinds[0])).otherwise(pl.lit(kinds[1])).alias("kind"))
-    if found.height > most:
-        rest = found[most:]
-        last = {
-            "name": [f"{rest.height} more"],
-            "bytes": [round(total(rest, "bytes"))],
-            "result": [False],
-            "kind": [kinds[1]],
-        }
-        drawn = drawn.vstack(pl.DataFrame(last, schema=drawn.schema))
+    kinds = {True: "tool results", False: "everything else"}
+    rows = []
+    for is_result in kinds:
+        own = found.with_row_index("place").filter(pl.col("result") == is_result)
+        kept = own.filter(pl.col("place") < most)
+        rest = own.filter(pl.col("place") >= most)
+        names = labels(kept["name"].to_list())
+        for name, size in kept.select("name", "bytes").iter_rows():
+            rows.append((f"results of {names[name]}" if is_result else words.get(name, names[name]), size, is_result))
+        if not rest.is_empty():
+            what = f"results of {counted(rest.height, 'more tool')}" if is_result else f"{rest.height} more"
+            rows.append((what, round(total(rest, "bytes")), is_result))
+    rows.sort(key=lambda row: -row[1])
+    named_rows = zip(unique([name for name, _, _ in rows]), rows, strict=True)
+    drawn = pl.DataFrame(
+        [(name, size, kinds[is_result]) for name, (_, size, is_result) in named_rows],
+        schema={"name": pl.String, "bytes": pl.Int64, "kind": pl.String},
+        orient="row",
+    )
     drawn = drawn.with_columns(
         pl.Series("said", [f"{compact(n)}B · {share(n, whole)}" for n in drawn["bytes"].to_list()])
     )
-    scale = alt.Scale(domain=kinds, range=[look.palette[ORANGE], look.palette[BLUE]])
+    scale = alt.Scale(domain=[*kinds.values()], range=[look.palette[ORANGE], look.palette[BLUE]])
     values = ticks(largest(drawn, "bytes"), 5, whole=True)
     axis = alt.Axis(title="texts and images (bytes)", labelExpr=COMPACT, values=values)
     chart = bars(drawn, "name", "bytes", "said", axis=axis, colour=alt.Color("kind:N", title=None, scale=scale))

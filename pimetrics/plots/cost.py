@@ -15,7 +15,7 @@ from pimetrics.names import UNKNOWN
 from pimetrics.plots import spans
 from pimetrics.plots import theme as looks
 from pimetrics.plots.frames import Frame, answering, context_tokens, cost, data, largest, named, settled, total
-from pimetrics.plots.labels import colours, labels, ranked, relabelled, shown
+from pimetrics.plots.labels import colours, labels, ranked, relabelled
 from pimetrics.plots.marks import ROW, bars, counted, nothing, room, rows_axis, share, whole_axis
 from pimetrics.plots.theme import BLUE, ORANGE, RED, SKY, WIDTH, dressed
 from pimetrics.reports.wording import compact, decimals, usd
@@ -81,10 +81,8 @@ def cost_by_day(
         .properties(width=WIDTH, height=230)
     )
     most = f"{dearest['start']:%Y-%m-%d}"
-    word = {"day": "most on", "week": "most in the week from", "month": "most in the month from"}[span.word]
-    said = (
-        f"{money(whole)} in {counted(len(starts), span.word)} with work, {word} {most} ({money(dearest['cost_usd'])})"
-    )
+    said = f"{money(whole)} in {counted(len(starts), span.word)} with work, "
+    said += f"{spans.most(span)} {most} ({money(dearest['cost_usd'], [whole])})"
     return dressed(chart, theme, title, said)
 
 
@@ -145,7 +143,7 @@ def cost_by(
         rows = rows.with_columns(pl.lit(look.palette[BLUE]).alias("colour"))
     axis = alt.Axis(title="cost (USD)", format=MONEY, tickCount=5)
     chart = bars(rows, by, "cost_usd", "said", axis=axis, colour=alt.Color("colour:N", scale=None))
-    first = f"{shown(names[0])} took {share(found['cost_usd'][0], whole)} of {money(whole)}"
+    first = f"{rows[by][0]} took {share(found['cost_usd'][0], whole)} of {money(whole)}"
     return dressed(chart, theme, title, first)
 
 
@@ -237,8 +235,9 @@ def dearest_turns(usage: Frame, *, most: int = 10, timezone: str | None = None, 
     )
     if found.is_empty():
         return nothing(title, "no answer with a cost and a time", theme)
+    short = labels(found["model"].to_list())
     names = [
-        f"{number}.  {time:%Y-%m-%d %H:%M}  {shown(model)}"
+        f"{number}.  {time:%Y-%m-%d %H:%M}  {short[model]}"
         for number, (time, model) in enumerate(found.select("time", "model").iter_rows(), start=1)
     ]
     amounts = found["cost_usd"].to_list()
@@ -277,7 +276,7 @@ def dearest_turns(usage: Frame, *, most: int = 10, timezone: str | None = None, 
         theme,
         title,
         f"{len(names)} of {counted(answers.select(pl.len()).collect().item(), 'answer')}, "
-        f"{share(sum_of_these, whole)} of what answers cost ({money(sum_of_these)} of {money(whole)})",
+        f"{share(sum_of_these, whole)} of what answers cost ({money(sum_of_these, [whole])} of {money(whole)})",
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from html import escape
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import altair as alt
 from altair.typing import ChartType
 
-from pimetrics.plots.rendering import svg
+from pimetrics.plots.rendering import svg_of
 from pimetrics.plots.theme import DARK, LIGHT, config, undressed
 
 
@@ -27,8 +27,16 @@ class Inline(NamedTuple):
     svg: str
 
 
+_WIDEST: Final = 1.18
+"""How much wider than Arial a browser's letters may be (DejaVu Sans, where a Linux has nothing else)."""
+
+
 def inline(chart: ChartType) -> Inline:
-    """Return a chart of the light theme as a part of a page; the page says its title in its own type."""
+    """Return a chart of the light theme as a part of a page; the page says its title in its own type.
+
+    A browser may draw with wider letters than the renderer measures with. So everything is laid out for larger letters
+    than are shown, or labels would be cut off at the edge.
+    """
     title = chart.title
     bare = undressed(chart)
     bare.title, bare.background = alt.Undefined, "transparent"
@@ -38,10 +46,21 @@ def inline(chart: ChartType) -> Inline:
     picture, found = re.subn(
         r'^<svg [^>]*\b(width="\d+" height="\d+" viewBox="[^"]*")>',
         lambda size: f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(label)}" {size[1]}>',
-        svg(bare),
+        svg_of(_larger(bare.to_dict(validate=False))),
     )
     assert found == 1
+    picture = re.sub(r'font-size="([\d.]+)px"', lambda size: f'font-size="{float(size[1]) / _WIDEST:.3g}px"', picture)
     return Inline(title.text, title.subtitle, picture)
+
+
+def _larger(part: Any) -> Any:
+    """Return a specification with larger letters."""
+    if isinstance(part, dict):
+        return {
+            name: each * _WIDEST if name.lower().endswith("fontsize") and isinstance(each, int) else _larger(each)
+            for name, each in part.items()
+        }
+    return [_larger(each) for each in part] if isinstance(part, list) else part
 
 
 def dark_rules(within: str) -> str:

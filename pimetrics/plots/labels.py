@@ -18,6 +18,9 @@ MOST_COLOURS: Final = 6
 _LONGEST: Final = 32
 """Characters of a label."""
 
+_BEFORE: Final = 10
+"""Characters that a label has before the first one that sets it apart."""
+
 
 def shown(name: str | None) -> str:
     """Return a name from outside as a label: escaped, and cut in the middle where it is long."""
@@ -31,19 +34,53 @@ def shown(name: str | None) -> str:
 
 
 def labels(names: Iterable[str | None]) -> dict[str | None, str]:
-    """Return a label for each name; names that look the same when cut get a number, so none is taken for another."""
-    found: dict[str | None, str] = {}
-    used: set[str] = set()
-    for name in names:
-        if name in found:
-            continue
-        label, number = shown(name), 1
+    """Return a label for each name, no two the same.
+
+    Names that would look the same when cut are cut elsewhere, so that what sets them apart is seen; where even that is
+    too far away, they get a number.
+    """
+    distinct = list(dict.fromkeys(names))
+    cut = {name: shown(name) for name in distinct}
+    for alike in _alike(cut):
+        cut |= _apart(alike)
+    return dict(zip(distinct, unique([cut[name] for name in distinct]), strict=True))
+
+
+def unique(texts: Iterable[str]) -> list[str]:
+    """Number the texts that have been there before."""
+    used: dict[str, None] = {}  # in order
+    for text in texts:
+        label, number = text, 1
         while label in used:
             number += 1
-            label = f"{shown(name)} ({number})"
-        found[name] = label
-        used.add(label)
-    return found
+            label = f"{text} ({number})"
+        used[label] = None
+    return list(used)
+
+
+def _alike(cut: dict[str | None, str]) -> list[list[str]]:
+    """Return the groups of long names that have one label."""
+    groups: dict[str, list[str]] = {}
+    for name, label in cut.items():
+        if name is not None and len(name) > _LONGEST:
+            groups.setdefault(label, []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _apart(names: list[str]) -> dict[str | None, str]:
+    """Cut names so that they begin shortly before the first character in which they differ."""
+    texts = {name: printable(name[:1000]) for name in names}
+    first, last = min(texts.values()), max(texts.values())
+    same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    cut: dict[str | None, str] = {}
+    for name, text in texts.items():
+        start = max(0, min(same - _BEFORE, len(text) - _LONGEST + 1))
+        label = f"{'…' if start else ''}{text[start:]}"
+        cut[name] = label if len(label) <= _LONGEST else f"{label[: _LONGEST - 1]}…"
+    for alike in _alike(cut):
+        if len(alike) < len(names):
+            cut |= _apart(alike)
+    return cut
 
 
 def ranked(frame: Frame, by: str = "model") -> list[str]:

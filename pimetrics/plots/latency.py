@@ -11,7 +11,7 @@ from altair.typing import ChartType
 
 from pimetrics.plots import theme as looks
 from pimetrics.plots.frames import MEASURED, Frame, answering, data, largest, named, smallest, sources_said, timed
-from pimetrics.plots.labels import labels, relabelled, shown
+from pimetrics.plots.labels import labels, relabelled
 from pimetrics.plots.marks import ROW, SHORTEST, counted, nothing, quantiles, ranges, rows_axis
 from pimetrics.plots.theme import BLUE, WIDTH, dressed
 from pimetrics.reports.wording import compact, length
@@ -170,7 +170,7 @@ def request_latency(
         panels.append(panel.properties(title=alt.Title(word, fontSize=12, offset=6)))
         what = "answers" if word == "Whole answer" else "first tokens"
         slowest = (
-            f"{shown(rows['model'][0])} is the slowest: 5% of its {what} take longer than {length(rows['p95'][0])}"
+            f"{named[rows['model'][0]]} is the slowest: 5% of its {what} take longer than {length(rows['p95'][0])}"
         )
     chart = alt.hconcat(*panels, spacing=30)
     return dressed(chart, theme, title, f"{slowest} ({sources_said(tuple(sources))}; beside the dots: requests)")

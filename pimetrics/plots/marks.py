@@ -39,6 +39,28 @@ def nothing(title: str, why: str, theme: str) -> ChartType:
     return dressed(chart, theme, title)
 
 
+def titled(
+    chart: ChartType,
+    rows: pl.DataFrame,
+    title: str,
+    subtitle: str = "",
+    *,
+    why: str = "nothing of that kind here",
+    theme: str = "light",
+) -> ChartType:
+    """Finish a chart of your own as those here are: title, ground and axes of the theme; without rows it says so.
+
+    Args:
+        chart: A chart without `config`.
+        rows: What it draws.
+        title: What is seen.
+        subtitle: What it says.
+        why: What a chart without rows says.
+        theme: light or dark.
+    """
+    return nothing(title, why, theme) if rows.is_empty() else dressed(chart, theme, title, subtitle)
+
+
 def rows_axis(field: str, order: Sequence[str], *, names: bool = True) -> alt.Y:
     """Return an axis of names, in order from top to bottom; beside another chart with the same rows without labels."""
     axis = alt.Axis(labelFontSize=12, labelOverlap=False, labelPadding=10) if names else None

@@ -7,9 +7,10 @@ import polars as pl
 from altair.typing import ChartType
 
 from pimetrics.names import UNKNOWN
+from pimetrics.plots import spans
 from pimetrics.plots import theme as looks
 from pimetrics.plots.frames import Frame, data, largest, named, total
-from pimetrics.plots.labels import labels, relabelled
+from pimetrics.plots.labels import colours, labels, relabelled
 from pimetrics.plots.marks import bars, counted, nothing, share, ticks, whole_axis
 from pimetrics.plots.theme import BLUE, COMPACT, OUTCOMES, RED, WIDTH, dressed
 from pimetrics.reports.wording import compact, length
@@ -41,7 +42,7 @@ def counts(
         .collect()
     )
     if found.is_empty():
-        return nothing(title, f"no {noun}", theme)
+        return nothing(title, f"no {noun}s", theme)
     whole = round(total(found, "number"))
     rows = relabelled(found.head(most), by, labels(found[by].to_list()[:most]))
     if found.height > most:
@@ -52,6 +53,63 @@ def counts(
     axis = whole_axis(largest(rows, "number"), title=f"{noun}s")
     chart = bars(rows, by, "number", "said", axis=axis, colour=alt.value(look.palette[BLUE]))
     return dressed(chart, theme, title, counted(whole, noun))
+
+
+def counts_by_day(
+    frame: Frame,
+    by: str,
+    *,
+    title: str | None = None,
+    noun: str = "row",
+    every: spans.Every | None = None,
+    timezone: str | None = None,
+    theme: str = "light",
+) -> ChartType:
+    """Draw how often each value of a column occurs, day by day; weeks or months where the days would be too many.
+
+    Args:
+        frame: Any table with a `time`; filter it to draw a part.
+        by: The column.
+        title: What is seen, without "by day"; None makes one of the names.
+        noun: What a row is, in the singular.
+        every: day, week or month; None takes what fits.
+        timezone: Where days begin; None is UTC. Times without a zone are taken for times there.
+        theme: light or dark.
+    """
+    look = looks.theme(theme)
+    kept = frame.lazy().with_columns(pl.col(by).cast(pl.String).fill_null(UNKNOWN))
+    rows, span = spans.cut(kept, timezone, every)
+    title = f"{title or f'{noun.capitalize()}s'} by {span.word}"
+    found = rows.group_by("start", by).len("number").collect()
+    if found.is_empty():
+        return nothing(title, f"no {noun}s with a time", theme)
+    often = found.group_by(by).agg(pl.col("number").sum()).sort(["number", by], descending=[True, False])
+    shades = colours(often[by].to_list(), often[by].to_list(), look)
+    stacked = (
+        relabelled(found, by, shades.labels)
+        .group_by("start", by)
+        .agg(pl.col("number").sum())
+        .with_columns(pl.col(by).replace_strict(shades.domain, range(len(shades.domain))).alias("place"))
+        .sort("start", "place")
+        .with_columns(pl.col("number").cum_sum().over("start").alias("top"))
+        .with_columns((pl.col("top") - pl.col("number")).alias("bottom"))
+    )
+    starts = found["start"].unique().to_list()
+    most = found.group_by("start").agg(pl.col("number").sum()).sort("number", "start").row(-1, named=True)
+    chart = (
+        alt.Chart(data(spans.placed(stacked, span)))
+        .mark_bar(stroke=look.ground, strokeWidth=0.5)
+        .encode(
+            x=spans.axis(starts, span, spans.zone_name(kept, timezone), "from"),
+            x2="to:Q",
+            y=alt.Y("bottom:Q", title=f"{noun}s", axis=whole_axis(most["number"])),
+            y2="top:Q",
+            color=alt.Color(f"{by}:N", scale=shades.scale(), title=None, legend=alt.Legend(columns=4)),
+        )
+        .properties(width=WIDTH, height=200)
+    )
+    said = f"{counted(round(total(found, 'number')), noun)} in {counted(len(starts), span.word)}, "
+    return dressed(chart, theme, title, f"{said}{spans.most(span)} {most['start']:%Y-%m-%d} ({most['number']:,})")
 
 
 def retry_waste(retries: Frame, *, theme: str = "light") -> ChartType:

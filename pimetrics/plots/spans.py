@@ -100,6 +100,11 @@ def axis(starts: Sequence[datetime], span: Span, zone: str, field: str) -> alt.X
     )
 
 
+def most(span: Span) -> str:
+    """Say which span the most happened in: its first day stands behind this."""
+    return {"day": "most on", "week": "most in the week from", "month": "most in the month from"}[span.word]
+
+
 def ms(when: datetime) -> int:
     """Return a local time as the number that an axis in UTC shows as that time."""
     return round((when - _EPOCH).total_seconds() * 1000)

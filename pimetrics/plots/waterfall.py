@@ -10,11 +10,10 @@ import altair as alt
 import polars as pl
 from altair.typing import ChartType
 
-from pimetrics.names import UNKNOWN
 from pimetrics.plots import spans
 from pimetrics.plots import theme as looks
-from pimetrics.plots.frames import Frame, answering, data
-from pimetrics.plots.labels import shown
+from pimetrics.plots.frames import Frame, answering, data, named
+from pimetrics.plots.labels import labels
 from pimetrics.plots.marks import counted, nothing
 from pimetrics.plots.theme import BLUE, OUTCOMES, SKY, WIDTH, Theme, dressed
 from pimetrics.reports.wording import length
@@ -123,18 +122,21 @@ def _turns(rows: pl.DataFrame, begin: datetime) -> Iterator[_Row]:
 
 def _requests(rows: pl.DataFrame, begin: datetime) -> Iterator[_Row]:
     columns = rows.with_columns(answering()).select("time", "duration_s", "time_to_first_token_s", "model")
+    short = labels(columns["model"].to_list())
     for time, took, first, model in columns.iter_rows():
         at = (time - begin).total_seconds()
         waited = min(first or 0.0, took)
         pieces = (_Piece("waiting", at, at + waited), _Piece("answering", at + waited, at + took))
-        yield _Row(1, shown(model), length(took), tuple(each for each in pieces if each.end > each.begin) or pieces[1:])
+        yield _Row(1, short[model], length(took), tuple(each for each in pieces if each.end > each.begin) or pieces[1:])
 
 
 def _calls(rows: pl.DataFrame, begin: datetime) -> Iterator[_Row]:
-    for time, took, tool, outcome in rows.select("time", "duration_s", "tool", "outcome").iter_rows():
+    columns = rows.with_columns(named("tool")).select("time", "duration_s", "tool", "outcome")
+    short = labels(columns["tool"].to_list())
+    for time, took, tool, outcome in columns.iter_rows():
         at = (time - begin).total_seconds()
         kind = _WORDS.get(outcome, "tool, unfinished")
-        yield _Row(2, shown(tool or UNKNOWN), length(took), (_Piece(kind, at, at + took),))
+        yield _Row(2, short[tool], length(took), (_Piece(kind, at, at + took),))
 
 
 def _drawn(rows: list[_Row], look: Theme) -> ChartType:

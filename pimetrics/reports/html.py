@@ -133,8 +133,6 @@ def _cell(tag: str, cell: Cell, *, is_name: bool) -> str:
 
 _CLASSES: Final = {"dim": "dim", "yellow": "warn"}
 
-# Pictures were measured with Arial. Where a browser has only wider letters, x-heights are made those of Arial, and what
-# is still too long for its room runs into the padding.
 _STYLE: Final = """
 body { max-width: 74rem; }
 header p { margin: .1rem 0 0; }
@@ -152,9 +150,7 @@ figcaption { margin-bottom: .4rem; }
 figcaption span { display: block; font-size: .85rem; }
 .scroll { overflow-x: auto; }
 .scroll:focus-visible { outline: 2px solid var(--mark); outline-offset: 2px; }
-svg { display: block; overflow: visible; }
-svg text { font-size-adjust: .519; }
-figure .scroll { margin-left: -1.2rem; padding-left: 1.2rem; }
+svg { display: block; }
 table { font-size: .85rem; }
 caption { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 th, td { text-align: left; vertical-align: top; padding: .3rem 0 .3rem .9rem; border-top: 1px solid var(--line); }
@@ -176,7 +172,6 @@ tfoot th, tfoot td { font-weight: 600; border-top: 2px solid var(--line); }
   .facts { grid-template-columns: 1fr; gap: 0; }
   .facts dd { margin-bottom: .5rem; }
   section { padding: .9rem .8rem; }
-  figure .scroll { margin-left: -.7rem; padding-left: .7rem; }
   th[scope=row], td:not(.number) { min-width: 7rem; max-width: 10rem; }
 }
 @media print {
@@ -185,10 +180,11 @@ tfoot th, tfoot td { font-weight: 600; border-top: 2px solid var(--line); }
   body { max-width: none; padding: 0; font-size: 10pt; }
   nav { display: none; }
   section { border: 0; padding: 0; margin: 0 0 8mm; }
-  h2, figcaption { break-after: avoid; }
+  h2, figcaption, figure:last-of-type { break-after: avoid; }
+  section > p, main > p { break-before: avoid; }
+  main > p { margin: 0; }
+  footer { break-before: avoid; margin: 4mm 0 0; padding: 0; }
   figure, tr { break-inside: avoid; }
-  main > :last-child { margin-bottom: 3mm; }
-  footer { margin: 0; }
   thead { display: table-header-group; }
   tfoot { display: table-row-group; }
   .scroll { overflow: visible; }

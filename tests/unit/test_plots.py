@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,13 +11,16 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 from unittest.mock import patch
+from xml.etree import ElementTree as ET
 
+import altair as alt
 import polars as pl
 import pytest
 
 import pimetrics as pm
 from pimetrics import plots
 from pimetrics.errors import WrongUseError
+from pimetrics.plots.inline import inline
 from pimetrics.plots.labels import MOST_COLOURS, colours, labels
 from pimetrics.plots.marks import ticks
 from pimetrics.plots.theme import DARK, LIGHT
@@ -221,6 +225,22 @@ def test_names_that_look_the_same_stay_apart() -> None:
     assert crowd.domain[-1] == "all other"
 
 
+def test_long_names_are_cut_where_they_differ() -> None:
+    """What sets long names apart is seen, also when it stands in their middle, and differs for some late."""
+    bedrock = [f"us.anthropic.claude-{name}-4-20250514-v1:0" for name in ("opus", "sonnet")]
+    late = [f"{'mcp__a_server_with_a_name__' * 2}{tool}_of_a_file_and_what_is_beside_it" for tool in ("read", "head")]
+    other = "mcp__a_server_with_a_name__tests_of_a_file_and_what_is_beside_it"
+    found = labels([*bedrock, *late, other, "bash"])
+    assert all(len(label) <= 32 for label in found.values())
+    assert [found[name] for name in bedrock] == [
+        "…pic.claude-opus-4-20250514-v1:0",
+        "…ic.claude-sonnet-4-20250514-v1…",
+    ]
+    for name, word in zip([*bedrock, *late, other], ("opus", "sonnet", "read", "head", "tests"), strict=True):
+        assert word in str(found[name])
+    assert found["bash"] == "bash"
+
+
 def test_percentiles_are_those_of_the_report() -> None:
     """p50, p95 and p99 of the chart are those that `report --json` prints, measured times only."""
     found = example("fixtures").tool_calls.filter(pl.col("duration_source").is_in(["reported", "arrival"]))
@@ -297,6 +317,28 @@ def test_tool_results_and_messages_share_the_context() -> None:
     assert "60% of 1,000B are tool results" in headed(chart)
 
 
+def test_more_tools_than_bars_are_results_too() -> None:
+    """Long names are bars of their own, and what has no bar is summed up apart for tools and for the rest."""
+    calls = [{"tool": f"mcp__a_server_with_a_long_name__do_{n:02}_with_a_file", "result_bytes": 10} for n in range(20)]
+    messages = [{"role": f"custom-{n:02}", "content_bytes": 9} for n in range(3)]
+    chart = plots.context_share(frame("messages", messages), frame("tool_calls", calls), most=12)
+    bars = [(row["name"], row["bytes"], row["kind"]) for row in rows(chart)]
+    assert len(dict.fromkeys(name for name, *_ in bars)) == 14
+    assert sum(size for _, size, _ in bars) == 227
+    assert bars[0] == ("results of 8 more tools", 80, "tool results")
+    assert bars[1] == ("3 more", 27, "everything else")
+
+
+def test_days_of_counts_add_up() -> None:
+    """Every row with a time is in a bar, the rare values as other; years are drawn by month."""
+    usage = frame("usage", [_usage(time=START, error_type=kind) for kind in [*"aabcdefgh", None]] + [_usage(time=None)])
+    drawn = rows(plots.counts_by_day(usage, "error_type", title="Errors", noun="error"))
+    assert sum(row["number"] for row in drawn) == 10
+    assert {row["error_type"]: row["number"] for row in drawn}["other"] == 3
+    far = frame("usage", [_usage(time=START, error_type="a"), _usage(time=START.replace(year=2021), error_type="a")])
+    assert "Errors by month" in headed(plots.counts_by_day(far, "error_type", title="Errors", noun="error"))
+
+
 def test_retries_say_how_attempts_ended() -> None:
     """Success by attempt, and what the failures threw away."""
     attempts = [
@@ -344,6 +386,36 @@ def test_pictures_are_written(tmp_path: Any) -> None:
         plots.cost_by_day(example("one row").usage, theme="blue")
 
 
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_chart_of_your_own_survives_any_name(name: str) -> None:
+    """No name ends the process of a notebook, whoever made the chart; nothing is lost of those that can be drawn."""
+    values = [{"name": name, "n": 1}, {"name": "b", "n": 2}]
+    own = alt.Chart(alt.InlineData(values=values)).mark_bar().encode(y="name:N", x="n:Q", tooltip="name:N")
+    chart = plots.titled(own, frame("usage", [{}]), "Of my own", "by name", theme="dark")
+    ET.fromstring(plots.svg(chart))
+    renderer = alt.renderers.active
+    try:
+        plots.use_png()
+        shown = chart._repr_mimebundle_()
+    finally:
+        alt.renderers.enable(renderer)
+    assert shown["image/png"].startswith(b"\x89PNG")
+    assert plots.is_empty(plots.titled(own, frame("usage", []), "Of my own", theme="dark"))
+
+
+@pytest.mark.parametrize("name", list(CHARTS))
+def test_a_page_has_room_for_wider_letters(name: str) -> None:
+    """Inside a page labels have room for letters a sixth wider than Arial's, and are as large as in a picture."""
+    chart = CHARTS[name](example("weeks"))
+    page, picture = inline(chart).svg, plots.svg(chart)
+    # What stands left of the plotted area: vega leaves 5 pixels beside it in a page, `dressed` leaves 12 in a picture.
+    left_in_page, left = (float(re.search(r"translate\(([\d.]+),", each)[1]) for each in (page, picture))
+    assert left_in_page - 5 >= 1.09 * (left - 12)
+    sizes, usual = (set(re.findall(r'font-size="([^"]*)"', each)) for each in (page, picture))
+    assert sizes
+    assert sizes <= usual
+
+
 def test_what_is_missing_is_said_in_one_sentence() -> None:
     """Without altair the import, without vl-convert the picture says which extra brings it."""
     chart = CHARTS["cost_by_day"](example("one row"))
@@ -364,9 +436,8 @@ def test_the_docstring_tells_every_chart() -> None:
     """`help(plots)` names all that can be called."""
     assert plots.__doc__ is not None
     assert [name for name in plots.__all__ if f"{name}(" not in plots.__doc__] == []
-    assert {name.split()[0] for name in CHARTS} | {"together", "save", "png", "svg", "ranked", "is_empty"} == set(
-        plots.__all__
-    )
+    helpers = {"together", "save", "png", "svg", "ranked", "is_empty", "titled", "use_png"}
+    assert {name.split()[0] for name in CHARTS} | helpers == set(plots.__all__)
 
 
 def test_hostile_names_are_hostile() -> None:
