@@ -73,7 +73,7 @@ by_source = (
 )
 chart = (
     alt.Chart(alt.Data(values=by_source.to_dicts()))
-    .mark_point(filled=True, size=90, opacity=1)
+    .mark_point(filled=True, size=70, opacity=1)
     .encode(
         x=alt.X(
             "median_s:Q",
@@ -82,6 +82,7 @@ chart = (
             axis=alt.Axis(values=[0.001, 0.01, 0.1, 1, 10, 100, 1000], format="~g"),
         ),
         y=alt.Y("tool:N", sort=by_source["tool"].unique(maintain_order=True).to_list(), title=None),
+        yOffset=alt.YOffset("duration_source:N", sort=[*MEASURED, "entry"]),
         color=alt.Color(
             "duration_source:N",
             title=None,
@@ -89,7 +90,7 @@ chart = (
         ),
         shape=alt.Shape("duration_source:N", title=None, scale=alt.Scale(domain=[*MEASURED, "entry"])),
     )
-    .properties(width=600, height=26 * by_source["tool"].n_unique())
+    .properties(width=600, height=40 * by_source["tool"].n_unique())
 )
 plots.titled(
     chart,

@@ -162,7 +162,7 @@ around = (
     .drop_nulls()
     .join(requests.filter(pl.col("model").is_in(caching.implode())), on="session_id")
     .sort("time")
-    .with_columns(after=pl.col("time") > pl.col("cut"))
+    .with_columns(after=pl.col("time") >= pl.col("cut"))
     .with_columns(
         step=pl.when("after")
         .then(pl.int_range(pl.len()).over("compaction", "after"))
@@ -215,7 +215,7 @@ following = (
     .drop_nulls()
     .join(requests.select("session_id", "time"), on="session_id")
     .group_by("compaction")
-    .agg(later_requests=(pl.col("time") > pl.col("cut")).sum())
+    .agg(later_requests=(pl.col("time") >= pl.col("cut")).sum())
 )
 worth = (
     done.join(first, left_on="row_id", right_on="compaction", how="left")

@@ -50,8 +50,9 @@ def context_growth(
     rows = found.with_row_index("request", offset=1)
     cut = compactions.lazy().filter(own, pl.col("outcome") == "ok", pl.col("time").is_not_null()).sort("time").collect()
     times = rows["time"].to_list()
+    # A request that begins as a compaction ends (a retry after an overflow) was made after it.
     places = [
-        {"request": sum(each <= time for each in times) + 0.5, "reason": reason or UNKNOWN}
+        {"request": sum(each < time for each in times) + 0.5, "reason": reason or UNKNOWN}
         for time, reason in cut.select("time", "reason").iter_rows()
     ]
     group = -(-rows.height // _MOST_POINTS)

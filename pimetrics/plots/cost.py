@@ -76,9 +76,7 @@ def cost_by_day(
             x2="to:Q",
             y=alt.Y("bottom:Q", title="cost (USD)", axis=alt.Axis(format=MONEY, tickCount=5)),
             y2="top:Q",
-            color=alt.Color(
-                "model:N", scale=shades.scale(), title=None, legend=alt.Legend(columns=3), sort=shades.domain
-            ),
+            color=alt.Color("model:N", scale=shades.scale(), title=None, legend=shades.legend(), sort=shades.domain),
         )
         .properties(width=WIDTH, height=230)
     )
@@ -322,7 +320,7 @@ def cache_hit_rate(
             "rate:Q", title="context read from the cache (%)", scale=alt.Scale(domain=[0, 1]),
             axis=alt.Axis(format=".0%", tickCount=5),
         ),
-        color=alt.Color("model:N", scale=shades.scale(), title=None, legend=alt.Legend(columns=3)),
+        color=alt.Color("model:N", scale=shades.scale(), title=None, legend=shades.legend()),
     )  # fmt: skip
     chart = alt.layer(
         base.mark_line(strokeWidth=1.5, opacity=0.7), base.mark_point(filled=True, size=28, opacity=1)

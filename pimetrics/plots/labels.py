@@ -10,7 +10,7 @@ import polars as pl
 
 from pimetrics.names import OTHER, UNKNOWN, printable
 from pimetrics.plots.frames import Frame, answering, named
-from pimetrics.plots.theme import Theme
+from pimetrics.plots.theme import WIDTH, Theme
 
 MOST_COLOURS: Final = 6
 """Names with a colour of their own; the rest is `other`. More could not be told apart."""
@@ -121,6 +121,11 @@ class Colours(NamedTuple):
     def scale(self) -> alt.Scale:
         """Return the scale of a colour channel."""
         return alt.Scale(domain=self.domain, range=self.range)
+
+    def legend(self) -> alt.Legend:
+        """Return a legend in as many columns as the longest name leaves room for."""
+        longest = max(map(len, self.domain), default=0)
+        return alt.Legend(columns=max(1, min(len(self.domain), WIDTH // (34 + 7 * longest))))
 
 
 def colours(order: Sequence[str], names: Iterable[str], look: Theme) -> Colours:

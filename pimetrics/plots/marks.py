@@ -159,7 +159,8 @@ def ranges(
         names: Whether the labels are shown.
     """
     scale = x["scale"]
-    long = rows.unpivot(on=list(points), index=[field, "said"], variable_name="percentile")
+    # What is drawn last lies on top; where all are one value, the lowest shows as the smallest shape.
+    long = rows.unpivot(on=list(reversed(points)), index=[field, "said"], variable_name="percentile")
     y = rows_axis(field, order or rows[field].to_list(), names=names)
     shades = [look.palette[_LOOKS[each][0]] for each in points]
     shapes = [_LOOKS[each][1] for each in points]

@@ -185,7 +185,7 @@ def retry_success(retries: Frame, *, scope: str | None = "turn", theme: str = "l
     shades = [look.palette[OUTCOMES[outcome]] if outcome in OUTCOMES else look.other for outcome in order]
     x = alt.X("attempt:O", title="attempt", axis=alt.Axis(labelAngle=0, labelFontSize=12))
     most = largest(success, "all")
-    y = alt.Y("number:Q", title="attempts", axis=whole_axis(most), scale=alt.Scale(domain=[0, most * 1.12], nice=False))
+    y = alt.Y("number:Q", title="attempts", axis=whole_axis(most), scale=alt.Scale(domain=[0, most * 1.2], nice=False))
     marks = (
         alt.Chart(data(rows))
         .mark_bar(size=46)

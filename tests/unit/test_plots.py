@@ -298,6 +298,9 @@ def test_the_context_grows_and_is_cut() -> None:
         (1, 100), (2, 300), (3, 400),
     }  # fmt: skip
     assert [row for row in rows(chart) if "reason" in row] == [{"request": 2.5, "reason": "manual"}]
+    as_it_ends = cut | {"time": START.replace(minute=3), "reason": "overflow"}  # the third request is its retry
+    chart = plots.context_growth(frame("usage", usage), frame("compactions", [as_it_ends]))
+    assert [row for row in rows(chart) if "reason" in row] == [{"request": 1.5, "reason": "overflow"}]
 
 
 def test_tool_results_and_messages_share_the_context() -> None:
