@@ -15,7 +15,7 @@ from pimetrics.names import UNKNOWN
 from pimetrics.plots import spans
 from pimetrics.plots import theme as looks
 from pimetrics.plots.frames import Frame, answering, context_tokens, cost, data, largest, named, settled, total
-from pimetrics.plots.labels import colours, labels, ranked, relabelled
+from pimetrics.plots.labels import colours, labels, ranked, relabelled, stacked
 from pimetrics.plots.marks import ROW, bars, counted, nothing, room, rows_axis, share, whole_axis
 from pimetrics.plots.theme import BLUE, ORANGE, RED, SKY, WIDTH, dressed
 from pimetrics.reports.wording import compact, decimals, usd
@@ -57,19 +57,11 @@ def cost_by_day(
         return nothing(title, "nothing with a cost and a time", theme)
     whole = total(found, "cost_usd")
     shades = colours(models or ranked(kept), found["model"].to_list(), look)
-    stacked = (
-        relabelled(found, "model", shades.labels)
-        .group_by("start", "model")
-        .agg(pl.col("cost_usd").sum())
-        .with_columns(pl.col("model").replace_strict(shades.domain, range(len(shades.domain))).alias("place"))
-        .sort("start", "place")
-        .with_columns(pl.col("cost_usd").cum_sum().over("start").alias("top"))
-        .with_columns((pl.col("top") - pl.col("cost_usd")).alias("bottom"))
-    )
+    bars = stacked(found, "model", "cost_usd", shades)
     starts = found["start"].unique().to_list()
     dearest = found.group_by("start").agg(cost()).sort("cost_usd", "start").row(-1, named=True)
     chart = (
-        alt.Chart(data(spans.placed(stacked, span)))
+        alt.Chart(data(spans.placed(bars, span)))
         .mark_bar(stroke=look.ground, strokeWidth=0.5)
         .encode(
             x=spans.axis(starts, span, spans.zone_name(kept, timezone), "from"),

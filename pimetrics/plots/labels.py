@@ -150,3 +150,16 @@ def colours(order: Sequence[str], names: Iterable[str], look: Theme) -> Colours:
 def relabelled(frame: pl.DataFrame, column: str, found: dict[str | None, str]) -> pl.DataFrame:
     """Replace names by their labels."""
     return frame.with_columns(pl.Series(column, [found[name] for name in frame[column].to_list()], dtype=pl.String))
+
+
+def stacked(frame: pl.DataFrame, by: str, amount: str, shades: Colours) -> pl.DataFrame:
+    """Stack amounts on each `start`, in the order of the colours: every bar goes from `bottom` to `top`."""
+    return (
+        relabelled(frame, by, shades.labels)
+        .group_by("start", by)
+        .agg(pl.col(amount).sum())
+        .with_columns(pl.col(by).replace_strict(shades.domain, range(len(shades.domain))).alias("place"))
+        .sort("start", "place")
+        .with_columns(pl.col(amount).cum_sum().over("start").alias("top"))
+        .with_columns((pl.col("top") - pl.col(amount)).alias("bottom"))
+    )

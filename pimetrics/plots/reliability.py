@@ -10,7 +10,7 @@ from pimetrics.names import UNKNOWN
 from pimetrics.plots import spans
 from pimetrics.plots import theme as looks
 from pimetrics.plots.frames import Frame, data, largest, named, total
-from pimetrics.plots.labels import colours, labels, relabelled
+from pimetrics.plots.labels import colours, labels, relabelled, stacked
 from pimetrics.plots.marks import bars, counted, nothing, share, ticks, whole_axis
 from pimetrics.plots.theme import BLUE, COMPACT, OUTCOMES, RED, WIDTH, dressed
 from pimetrics.reports.wording import compact, length
@@ -85,19 +85,11 @@ def counts_by_day(
         return nothing(title, f"no {noun}s with a time", theme)
     often = found.group_by(by).agg(pl.col("number").sum()).sort(["number", by], descending=[True, False])
     shades = colours(often[by].to_list(), often[by].to_list(), look)
-    stacked = (
-        relabelled(found, by, shades.labels)
-        .group_by("start", by)
-        .agg(pl.col("number").sum())
-        .with_columns(pl.col(by).replace_strict(shades.domain, range(len(shades.domain))).alias("place"))
-        .sort("start", "place")
-        .with_columns(pl.col("number").cum_sum().over("start").alias("top"))
-        .with_columns((pl.col("top") - pl.col("number")).alias("bottom"))
-    )
+    bars = stacked(found, by, "number", shades)
     starts = found["start"].unique().to_list()
     most = found.group_by("start").agg(pl.col("number").sum()).sort("number", "start").row(-1, named=True)
     chart = (
-        alt.Chart(data(spans.placed(stacked, span)))
+        alt.Chart(data(spans.placed(bars, span)))
         .mark_bar(stroke=look.ground, strokeWidth=0.5)
         .encode(
             x=spans.axis(starts, span, spans.zone_name(kept, timezone), "from"),

@@ -27,7 +27,6 @@ class Theme:
         ink: Titles, and what is said beside a mark.
         dim: Axes and subtitles.
         line: Grid and rules.
-        band: Areas that only show extent.
         other: What is summed up as "other", and what is unknown.
         palette: The categories, the first the most important.
     """
@@ -36,7 +35,6 @@ class Theme:
     ink: str
     dim: str
     line: str
-    band: str
     other: str
     palette: tuple[str, ...]
 
@@ -47,11 +45,11 @@ class Theme:
 
 
 LIGHT: Final = Theme(
-    ground="#ffffff", ink="#1d1f23", dim="#5f636b", line="#e2e0da", band="#eceae5", other="#949494",
+    ground="#ffffff", ink="#1d1f23", dim="#5f636b", line="#e2e0da", other="#949494",
     palette=("#0b57a4", "#d18f00", "#0f9d68", "#8f3b76", "#4a9eea", "#b03a12"),
 )  # fmt: skip
 DARK: Final = Theme(
-    ground="#1c1f25", ink="#e6e7ea", dim="#a0a5af", line="#343942", band="#2a2e36", other="#858585",
+    ground="#1c1f25", ink="#e6e7ea", dim="#a0a5af", line="#343942", other="#858585",
     palette=("#3d96dd", "#e8a32e", "#35d39a", "#e18bc2", "#97d2f9", "#e57450"),
 )  # fmt: skip
 _THEMES: Final = {"light": LIGHT, "dark": DARK}

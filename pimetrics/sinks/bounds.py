@@ -16,7 +16,6 @@ Span = tuple[float, float]
 """Earliest and latest time, epoch ms, both included."""
 
 ALWAYS: Final[Span] = (-inf, inf)
-NEVER: Final[Span] = (inf, -inf)
 _UNITS: Final = {"Milliseconds": 1, "Microseconds": 1_000, "Nanoseconds": 1_000_000}
 _MIRROR: Final = {"Gt": "Lt", "GtEq": "LtEq", "Lt": "Gt", "LtEq": "GtEq", "Eq": "Eq"}
 _DAY_MS: Final = 86_400_000

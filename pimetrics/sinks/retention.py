@@ -20,9 +20,6 @@ from pimetrics.errors import WrongUseError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KEEP_DEFAULT: Final = "30d"
-MAX_BYTES_DEFAULT: Final = "5GB"
-
 SETTLED_S: Final = 600.0
 """A recording that nobody writes is compressed after this time, so that a follower has read it in place before."""
 
