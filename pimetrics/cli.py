@@ -79,6 +79,7 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; the only place that turns errors into exit statuses (2: wrong use, or nothing to open)."""
+    _occupy_closed_descriptors()
     try:
         sys.exit(cli(prog_name="pimetrics", standalone_mode=False))
     except PimetricsError as error:
@@ -94,6 +95,20 @@ def main() -> None:
         # Whoever read the output has seen enough (head, less); what is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+
+
+def _occupy_closed_descriptors() -> None:
+    """Take the numbers of standard descriptors that we were started without, or the next file opened would get them.
+
+    A recording then had what pi printed in it twice, and `-` was a socket of ours. What takes their place fails as
+    closed ones do (EBADF), and no child inherits it.
+    """
+    for number, mode in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_RDONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            # the lowest free number is given out: this one, since those below it are taken
+            os.open(os.devnull, mode)
 
 
 def _fail(sentence: str) -> NoReturn:

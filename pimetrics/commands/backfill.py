@@ -12,7 +12,7 @@ import click
 
 from pimetrics.api import load
 from pimetrics.commands.lengths import Seconds
-from pimetrics.commands.stdin import refuse_terminal
+from pimetrics.commands.stdin import refuse_unusable_stdin
 from pimetrics.errors import WrongUseError
 from pimetrics.ledger.memory import MemoryLedger
 from pimetrics.ledger.totals import TALLIES, Labels, Totals
@@ -45,7 +45,7 @@ def command(paths: tuple[str, ...], labels: tuple[str, ...], older_than: float |
     Give the labels that the scraped series have, and backfilled and live series join. Prometheus keeps the last three
     hours in memory: backfill what is older, and give it a retention that reaches back as far.
     """  # noqa: D301  the control character is click's sign for lines that stay as they are
-    refuse_terminal(paths)
+    refuse_unusable_stdin(paths)
     extra = dict(_pair(each) for each in labels)
     ledger, _ = load(paths)
     before = _Before.ago(older_than)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from importlib.resources import as_file, files
@@ -22,9 +23,22 @@ _PAUSE_SECONDS = 1.0
 """Between two recordings, so that their ends show."""
 
 
+def _finite(_ctx: click.Context, _param: click.Parameter, value: float) -> float:
+    if not math.isfinite(value):  # a range lets nan through
+        raise click.BadParameter(f"{value} is no pace; give a number, such as 8")
+    return value
+
+
 @click.command()
 @click.option("--web.listen-address", "address", default="127.0.0.1:9746", show_default=True, help="Where to listen.")
-@click.option("--speed", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Pace of the playing.")
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0.01),
+    default=1.0,
+    show_default=True,
+    callback=_finite,
+    help="Pace of the playing.",
+)
 def command(address: str, speed: float) -> None:
     """Play bundled recordings of pi into a live exporter, again and again.
 

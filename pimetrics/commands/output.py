@@ -22,17 +22,22 @@ def escape_what_cannot_be_printed() -> None:
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file whole or not at all; whoever reads it sees the old one or the new one.
 
+    What is no file (a device, a pipe) is refused, not replaced; a link stays, and what it points to is written.
+
     Raises:
         SourceError: The file cannot be written.
     """
+    where = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise SourceError(f"{printable(str(path))} cannot be written (it is no file); choose another file")
     # Not its own suffix: who collects such files must not read a half-written one.
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    aside = where.with_name(f".{where.name}.{secrets.token_hex(4)}.tmp")
     try:
         with aside.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        aside.replace(path)
+        aside.replace(where)
     except OSError as error:
         with contextlib.suppress(OSError):
             aside.unlink()

@@ -12,7 +12,7 @@ import click
 
 from pimetrics.api import load
 from pimetrics.commands.output import escape_what_cannot_be_printed, write_whole
-from pimetrics.commands.stdin import refuse_terminal
+from pimetrics.commands.stdin import refuse_unusable_stdin
 from pimetrics.errors import WrongUseError
 from pimetrics.ledger.memory import MemoryLedger
 from pimetrics.names import printable
@@ -81,7 +81,7 @@ def command(
     Two costs stand side by side: what pi reports, and what tools reported beside it, which may repeat the sessions of
     sub-agents. Figures of one session, prompt or turn, and all of --json and --csv, hold both.
     """
-    refuse_terminal(paths)
+    refuse_unusable_stdin(paths)
     if textfile is not None and (as_csv or as_json or by or top or since or until):
         raise WrongUseError("--textfile writes all metrics; give it alone")
     if html is not None and (as_csv or as_json or textfile):

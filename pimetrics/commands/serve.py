@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 
 from pimetrics.commands import receiving
 from pimetrics.commands.lengths import Seconds
-from pimetrics.commands.stdin import refuse_terminal
+from pimetrics.commands.stdin import refuse_unusable_stdin
 from pimetrics.daemon import Daemon
 from pimetrics.errors import PimetricsError, WrongUseError
 from pimetrics.exporter import Exporter, LiveLedger
@@ -112,7 +112,7 @@ def command(
     """
     if no_state and state is not None:
         raise WrongUseError("--state and --no-state exclude each other; give one of them")
-    refuse_terminal(paths)
+    refuse_unusable_stdin(paths)
     set_up(log_format)
     names = [path for path in paths if path != "-"]
     if names:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import gzip
+import math
 import os
 import re
 import time
@@ -70,9 +71,10 @@ def parse_max_bytes(text: str, option: str = "--max-bytes") -> int | None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
     unit = _BYTES.get(match[2].upper()) if match else None
-    if not match or unit is None or float(match[1]) <= 0:
+    size = float(match[1]) * unit if match and unit else 0.0
+    if not 1 <= size < math.inf:
         raise WrongUseError(f"{option} {text!r} is no size; write it like 5GB or 500MiB, or off.")
-    return int(float(match[1]) * unit)
+    return int(size)
 
 
 def tidy(folder: Path, limits: Limits, now_s: float | None = None, stop: Callable[[], bool] = lambda: False) -> None:

@@ -8,6 +8,7 @@ what was sent to us alone is passed on. Who sent a signal is known where `sigwai
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -55,6 +56,8 @@ class Child:
     """
 
     def __init__(self, command: Sequence[str]) -> None:
+        if not command[0]:  # which posix_spawn would refuse in Python's way
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would take the exit status with it
         watched = {signal.SIGINT, signal.SIGCHLD, *FORWARDED}
         # A signal that our parent had us ignore (nohup, a shell's background job) stays ignored, by the child too.

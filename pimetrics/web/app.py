@@ -83,7 +83,7 @@ def make_app(
     def front(_request: Request) -> Response:
         return HTMLResponse(page(), headers=_PAGE_HEADERS)
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/metrics", metrics),
             Route("/-/healthy", healthy),
@@ -92,6 +92,8 @@ def make_app(
             *more,
         ]
     )
+    app.router.redirect_slashes = False  # /metrics/ is no page of ours, and the address to go to would be the client's word
+    return app
 
 
 def wants_openmetrics(accept: str) -> bool:

@@ -85,6 +85,7 @@ def test_content_negotiation():
     assert web.post("/metrics").status_code == 405
     assert web.get("/").status_code == 200
     assert web.get("/nope").status_code == 404
+    assert web.get("/metrics/", follow_redirects=False).status_code == 404
     plain = web.get("/metrics", headers={"Accept-Encoding": "identity"})
     with web.stream("GET", "/metrics", headers={"Accept-Encoding": "gzip"}) as zipped:
         assert zipped.headers["content-encoding"] == "gzip"

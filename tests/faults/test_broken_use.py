@@ -152,6 +152,13 @@ def test_standard_input_that_is_a_terminal(name: str, tmp_path: Path) -> None:
     says(done, "standard input is a terminal", "pipe pi into it")
 
 
+@pytest.mark.parametrize("name", ["report", "serve"])
+def test_standard_input_that_is_closed(name: str, tmp_path: Path) -> None:
+    """`-` without a standard input is refused; it is never some descriptor of our own that got its number."""
+    done = pimetrics(*command(name, "-", tmp_path), through=["sh", "-c", 'exec "$@" <&-', "sh"])
+    says(done, "standard input cannot be read (Bad file descriptor)", "pipe pi into it")
+
+
 def test_state_and_no_state(tmp_path: Path) -> None:
     """They contradict each other, and no ledger is made."""
     ledger = tmp_path / "ledger.db"
@@ -176,6 +183,9 @@ def test_state_and_no_state(tmp_path: Path) -> None:
         ("export",),
         ("record", "--keep", "soon"),
         ("record", "--max-bytes", "many"),
+        ("record", "--to-wait", "99999999999d", "--", "true"),
+        ("demo", "--speed", "nan"),
+        ("demo", "--speed", "inf"),
     ],
     ids=" ".join,
 )
@@ -224,3 +234,30 @@ def test_a_textfile_that_is_a_folder(tmp_path: Path) -> None:
     source = tmp_path / "a.jsonl"
     source.write_text(RECORD)
     says(pimetrics("report", source, "--textfile", tmp_path))
+    says(pimetrics("report", source, "--textfile", ""))
+
+
+def test_a_textfile_that_is_a_device(tmp_path: Path) -> None:
+    """What is no file is left what it is, also for root, who could put a file in its place."""
+    source = tmp_path / "a.jsonl"
+    source.write_text(RECORD)
+    pipe = tmp_path / "pipe.prom"
+    os.mkfifo(pipe)
+    says(pimetrics("report", source, "--textfile", pipe), f"{pipe} cannot be written (it is no file)")
+    assert pipe.is_fifo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "pipe.prom"]
+
+
+def test_a_textfile_that_is_a_link(tmp_path: Path) -> None:
+    """The link stays, and the file that it points to is the one that is written."""
+    source = tmp_path / "a.jsonl"
+    source.write_text(RECORD)
+    (tmp_path / "kept").mkdir()
+    target = tmp_path / "kept" / "real.prom"
+    target.write_text("before\n")
+    link = tmp_path / "link.prom"
+    link.symlink_to(target)
+    assert pimetrics("report", source, "--textfile", link).returncode == 0
+    assert link.readlink() == target
+    assert "pi_sessions_total 1.0" in target.read_text()
+    assert [path.name for path in target.parent.iterdir()] == ["real.prom"]

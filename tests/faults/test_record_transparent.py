@@ -76,7 +76,26 @@ def test_a_command_that_cannot_start_says_so(tmp_path):
     assert missing.stderr.count(b"\n") == 1
     assert b"\x1b" not in missing.stderr
     assert run("-o", str(tmp_path), "--", str(tmp_path)).returncode == 126
+    nameless = run("-o", str(tmp_path), "--", "")
+    assert (nameless.returncode, nameless.stderr.count(b"\n")) == (127, 1)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_closed_standard_output_is_not_the_recording(tmp_path):
+    """The first file opened would get its number, and with it, beside the stamped lines, all that pi printed."""
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "pimetrics", "record"]
+
+    def behind(*args):
+        return subprocess.run(
+            [*closed, *args], input=b'{"a":1}\n', capture_output=True, timeout=PATIENCE_S, check=False
+        )
+
+    behind("-o", str(tmp_path / "pipe"))
+    assert unstamped(recording(tmp_path / "pipe")) == b'{"a":1}\n'
+    ran = behind("-o", str(tmp_path / "command"), "--", *agent("out(b'{}\\n')\nsys.exit(3)"))
+    assert (ran.returncode, unstamped(recording(tmp_path / "command"))) == (3, b"{}\n")
+    alone = behind()
+    assert (alone.returncode, alone.stderr.count(b"\n")) == (1, 1)
 
 
 @pytest.mark.parametrize("args", [["--keep", "soon"], ["--max-bytes", "-5"], ["--max-bytes", "5XB"], ["--keep", "0d"]])

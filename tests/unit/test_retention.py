@@ -149,7 +149,7 @@ def test_what_is_no_length_of_time_is_refused(text):
         parse_keep(text)
 
 
-@pytest.mark.parametrize("text", ["", "GB", "-5", "0", "5XB", "1e9"])
+@pytest.mark.parametrize("text", ["", "GB", "-5", "0", "0.4", "5XB", "1e9", "9" * 400 + "GB"])
 def test_what_is_no_size_is_refused(text):
     """The message names the option and shows how it is written."""
     with pytest.raises(WrongUseError, match=r"--max-bytes.*5GB"):
