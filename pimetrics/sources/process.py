@@ -174,7 +174,10 @@ class Child:
 
     def _stopped(self, flags: int = 0) -> bool:
         """Whether the child is stopped for job control now, and nobody has asked before (without WNOWAIT)."""
-        state = os.waitid(os.P_PID, self._pid, os.WSTOPPED | os.WNOHANG | flags)
+        try:
+            state = os.waitid(os.P_PID, self._pid, os.WSTOPPED | os.WNOHANG | flags)
+        except ChildProcessError:  # it has ended since we looked: for this question it is no child any more
+            return False
         return state is not None and state.si_status in _TERMINAL_STOPS
 
     def _end_soon(self) -> None:

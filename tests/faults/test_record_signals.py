@@ -199,3 +199,32 @@ def test_a_lost_terminal_reaches_the_command(tmp_path):
     os.close(terminal.fd)
     assert terminal.status() == 0
     assert marker.exists()
+
+
+ENDS_AS_WE_LOOK = """
+import os, pathlib, signal, time
+from pimetrics.sources import process
+
+waitpid = os.waitpid
+stdin, awaited = os.pipe()
+os.dup2(stdin, 0)
+
+def late(pid, flags):
+    os.waitpid = waitpid
+    os.write(awaited, b"\\n")
+    while pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.01)
+    return 0, 0
+
+os.waitpid = late
+child = process.Child(["sh", "-c", "read line; exit 3"])
+os.kill(os.getpid(), signal.SIGCONT)
+print(child.wait())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_command_that_ends_as_record_looks_for_a_stop_is_noticed():
+    """Between the question whether it has ended and the one whether it has stopped, the command ends."""
+    done = subprocess.run([sys.executable, "-c", ENDS_AS_WE_LOOK], capture_output=True, timeout=PATIENCE_S, check=True)
+    assert (done.stdout, done.stderr) == (b"3\n", b"")
