@@ -92,7 +92,9 @@ def make_app(
             *more,
         ]
     )
-    app.router.redirect_slashes = False  # /metrics/ is no page of ours, and the address to go to would be the client's word
+    app.router.redirect_slashes = (
+        False  # /metrics/ is no page of ours, and the address to go to would be the client's word
+    )
     return app
 
 
