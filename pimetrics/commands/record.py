@@ -176,9 +176,8 @@ def _run(command: tuple[str, ...], folder: Path, limits: Limits, deliver: _Deliv
     try:
         child = Child(command)
     except OSError as error:
-        _say(
-            f"{printable(command[0]) or repr(command[0])} cannot be started ({error.strerror}); give the command after --."
-        )
+        name = printable(command[0]) or repr(command[0])
+        _say(f"{name} cannot be started ({error.strerror}); give the command after --.")
         return 127 if isinstance(error, FileNotFoundError) else 126
     recording = _record_into(folder, limits, deliver)
     stop = _keep_house(folder, limits)
