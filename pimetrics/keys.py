@@ -32,9 +32,9 @@ _EPOCH_MS: Final = (10**11, 10**14)
 _ALIASED: Final = frozenset({"sessions", "messages", "usage", "turns", "runs", "compactions"})
 
 
-def message_key(message: Message, occurrence: int) -> Key:
-    """Name a settled message; its `messages`, `usage` and `turns` rows share the name."""
-    return (message.identity, occurrence)
+def message_key(identity: Key, occurrence: int) -> Key:
+    """Name a settled message by `Message.identity`; its `messages`, `usage` and `turns` rows share the name."""
+    return (identity, occurrence)
 
 
 def message_alias(message: Message) -> Key:

@@ -12,6 +12,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from hashlib import blake2b
 from json.encoder import encode_basestring
+from sys import intern
 from typing import Any, Final
 
 from pimetrics.events import Call, Entry, Message, Usage
@@ -58,6 +59,11 @@ Unknown = Counter[str]
 def text(value: Any) -> str | None:
     """Return a string, or None for anything else."""
     return value if type(value) is str else None
+
+
+def named(value: Any) -> str | None:
+    """Return a string that many records share, kept once however many hold it; None for anything else."""
+    return intern(value) if type(value) is str else None
 
 
 def flag(value: Any) -> bool | None:
@@ -211,9 +217,9 @@ def content(raw: Any) -> tuple[int, str, tuple[Call, ...]]:
             continue
         kind = block.get("type")
         if kind == "toolCall":
-            call_id, name = block.get("id"), block.get("name")
+            call_id, name = block.get("id"), named(block.get("name"))
             if type(call_id) is str:
-                calls += (Call(call_id, name if type(name) is str else "", args_bytes(block.get("arguments"))),)
+                calls += (Call(call_id, name or "", args_bytes(block.get("arguments"))),)
             continue
         body = block.get("text" if kind == "text" else "thinking" if kind == "thinking" else "data")
         if type(body) is str:
@@ -233,29 +239,29 @@ def message(raw: Any, unknown: Unknown) -> Message | None:
     if type(raw) is not dict:
         unknown["field"] += 1
         return None
-    role = raw.get("role")
-    if type(role) is not str or role not in ROLES:
+    role = named(raw.get("role"))
+    if role is None or role not in ROLES:
         unknown["role"] += 1
-        role = role if type(role) is str else "unknown"
+        role = "unknown" if role is None else role
     if not raw.keys() <= _MESSAGE_FIELDS:
         unknown["field"] += len(raw.keys() - _MESSAGE_FIELDS)
     content_bytes, last_text, calls = content(raw.get("content"))
     timestamp = time_ms(raw.get("timestamp"))
     odd = None if timestamp is not None else _odd(raw.get("timestamp"))
     if role == "assistant":
-        stop_reason = text(raw.get("stopReason"))
+        stop_reason = named(raw.get("stopReason"))
         if stop_reason is not None and stop_reason not in STOP_REASONS:
             unknown["stop_reason"] += 1
         return Message(
             role,
             timestamp,
-            provider=text(raw.get("provider")),
-            model=text(raw.get("model")),
-            response_model=text(raw.get("responseModel")),
+            provider=named(raw.get("provider")),
+            model=named(raw.get("model")),
+            response_model=named(raw.get("responseModel")),
             response_id=text(raw.get("responseId")),
-            api=text(raw.get("api")),
+            api=named(raw.get("api")),
             stop_reason=stop_reason,
-            thinking_level=text(raw.get("thinkingLevel")),
+            thinking_level=named(raw.get("thinkingLevel")),
             error=text(raw.get("errorMessage")),
             duration_ms=duration(raw.get("durationMs"), unknown),
             usage=usage(raw.get("usage"), unknown),
@@ -271,7 +277,7 @@ def message(raw: Any, unknown: Unknown) -> Message | None:
             usage=usage(raw.get("usage"), unknown),
             calls=_nested(raw.get("nestedCalls"), unknown),
             tool_call_id=text(raw.get("toolCallId")),
-            tool=text(raw.get("toolName")),
+            tool=named(raw.get("toolName")),
             is_error=raw.get("isError") is True,
             last_text=last_text if raw.get("isError") is True else "",
             content_bytes=content_bytes,
@@ -316,7 +322,7 @@ def _nested(raw: Any, unknown: Unknown) -> tuple[Call, ...]:
         found.append(
             Call(
                 call_id,
-                text(each.get("name")) or "",
+                named(each.get("name")) or "",
                 count(given, unknown) if given is not None else args_bytes(each.get("arguments")),
                 text(each.get("status")),
                 duration(each.get("durationMs"), unknown),

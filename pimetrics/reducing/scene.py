@@ -7,7 +7,9 @@ which a fork copies verbatim, and not those of an abandoned branch that happens 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from pimetrics import keys
 from pimetrics.events import Call, Entry, Header, Message, MessageEnd
@@ -20,6 +22,9 @@ _NO_ANCHOR = frozenset({"bashExecution", "custom", "hookMessage"})
 """Roles that anchor nothing. Direct commands are no events of a stream; a custom message has one time in the stream and
 another in the file (pi takes the clock twice), extensions may write one that the stream never shows, and old files call
 its role hookMessage until pi migrates them."""
+
+
+_NO_CALLS: Final[Mapping[str, Call]] = MappingProxyType({})
 
 
 class Place(NamedTuple):
@@ -45,7 +50,7 @@ class Place(NamedTuple):
     thinking: str | None = None
     answer: Key | None = None
     answered: int | None = None
-    calls: dict[str, Call] = {}  # noqa: RUF012  never changed
+    calls: Mapping[str, Call] = _NO_CALLS
     prompt: Key | None = None
     prompt_id: str | None = None
 
@@ -155,7 +160,7 @@ class Scene:
         identity = message.identity
         seen = self._messages.get(identity, 0)
         self._messages[identity] = seen + 1
-        key = keys.message_key(message, seen)
+        key = keys.message_key(identity, seen)
         time, source = moment_of(message.timestamp, entry.time if entry else None, event.received_ms)
         self.see_time(time)
         if message.role in _NO_ANCHOR:
@@ -171,7 +176,7 @@ class Scene:
                 response_model=message.response_model,
                 answer=key,
                 answered=ended,
-                calls={call.id: call for call in message.calls},
+                calls={call.id: call for call in message.calls} if message.calls else _NO_CALLS,
             )
         else:
             if message.role != "toolResult":
@@ -181,9 +186,10 @@ class Scene:
 
     def anchor_at(self, message: Message) -> None:
         """Make a message that is settled the anchor again, after others of before it were filled in."""
-        seen = self._messages.get(message.identity, 0)
+        identity = message.identity
+        seen = self._messages.get(identity, 0)
         if seen and message.role not in _NO_ANCHOR:
-            self.here = self.here._replace(anchor=keys.message_key(message, seen - 1), time=message.timestamp)
+            self.here = self.here._replace(anchor=keys.message_key(identity, seen - 1), time=message.timestamp)
 
     def settled_like(self, alias: Key) -> int:
         """Return how many settled messages of this source have the alias."""
