@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import signal
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import click
 from prometheus_client import ProcessCollector
@@ -43,6 +44,12 @@ from pimetrics.web.listening import is_loopback, listen, shown, warn_if_open
 from pimetrics.web.page import render
 from pimetrics.web.reload import LiveConfig
 from pimetrics.web.server import Server
+
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
+"""Numbers of options in glibc's malloc.h."""
+
+_LARGE_BYTES: Final = 128 * 1024
 
 
 @click.command()
@@ -147,7 +154,7 @@ def command(
     warn_if_open(listener, web.config)
     receiver = None if inbox is None else inbox.receiver(exporter.delivered)
     signal.signal(signal.SIGTERM, _end_now)  # until the server takes over there is nothing to commit
-    gc.set_threshold(100_000, 20, 50)  # rows hold no cycles, and a look at all of them costs up to half the time
+    _set_up_memory()
     daemon.begin()
     waker.watch([name for name in followed if not os.path.isfile(name)], daemon.hint)
     stop = threading.Event()
@@ -174,6 +181,15 @@ def command(
     gc.freeze()  # the end need not look at every row again
     if server.failed is not None:
         raise server.failed
+
+
+def _set_up_memory() -> None:
+    """Fit the memory of a process that runs for months."""
+    gc.set_threshold(100_000, 20, 50)  # rows hold no cycles, and a look at all of them costs up to half the time
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:  # glibc keeps what large buffers took, and more with each larger one, unless told a limit
+        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, _LARGE_BYTES)
 
 
 def application(exporter: Exporter, more: Sequence[BaseRoute] = ()) -> ASGIApp:
