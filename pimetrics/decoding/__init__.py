@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import starmap
 
 from pimetrics.decoding import fields, stream
@@ -31,8 +32,8 @@ class Decoder:
 
     def __init__(self, *, shortcut: bool = True, backend: str | None = None, log: bool = False) -> None:
         self._log = log
-        self._backend: Backend = find_backend(backend)
-        self._shortcut = Shortcut(self._load_message, self._load_usage) if shortcut else None
+        self._backend = found = find_backend(backend)
+        self._shortcut = Shortcut(partial(_load_message, found), partial(_load_usage, found)) if shortcut else None
 
     def keep(self, head: bytes) -> bool:
         """Tell framing whether a long line has to be held whole."""
@@ -48,13 +49,16 @@ class Decoder:
         shortcut.forget()
         return Batch(self._backend, None, shortcut, log=self._log).take(items)
 
-    def _load_message(self, line: bytes) -> Message | None:
-        raw = self._object(line)
-        return fields.message(raw.get("message"), Counter())
 
-    def _load_usage(self, line: bytes) -> Usage | None:
-        return stream.update_usage(self._object(line))
+def _load_message(backend: Backend, line: bytes) -> Message | None:
+    raw = _object(backend, line)
+    return fields.message(raw.get("message"), Counter())
 
-    def _object(self, line: bytes) -> Object:
-        found = parse([Record(line, 0, 1, len(line))], self._backend)[0]
-        return {} if isinstance(found, str) else found[0]
+
+def _load_usage(backend: Backend, line: bytes) -> Usage | None:
+    return stream.update_usage(_object(backend, line))
+
+
+def _object(backend: Backend, line: bytes) -> Object:
+    found = parse([Record(line, 0, 1, len(line))], backend)[0]
+    return {} if isinstance(found, str) else found[0]

@@ -7,8 +7,8 @@ over and returns what was left open as unfinished. No I/O, no clock, no globals.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from pimetrics.events import (
     CompactionEnd,
@@ -54,6 +54,22 @@ from pimetrics.rows import Part, Row
 
 __all__ = ["Reduction"]
 
+_Handler = Callable[["Reduction", Any], None]
+
+
+def _in_tree(handler: _Handler) -> _Handler:
+    """Let an event that is an entry of a session file be handled at its place in the tree."""
+
+    def handle(self: Reduction, event: Any) -> None:
+        entry = event.entry
+        if entry is None:
+            handler(self, event)
+        elif self._scene.enter(entry):
+            handler(self, event)
+            self._scene.leave(entry)
+
+    return handle
+
 
 class Reduction:
     """Reduces one source.
@@ -74,47 +90,17 @@ class Reduction:
         self._runs = Runs(scene)
         self._queue = Queue(scene)
         self._tree = Tree(scene)
-        self._on: dict[type, Callable[[Any], None]] = {
-            Header: self._header,
-            SessionSwitched: self._switched,
-            SessionAnswered: self._answered,
-            SessionNamed: self._in_tree(self._tree.named),
-            ModelChanged: self._in_tree(self._tree.model),
-            ThinkingLevelChanged: self._in_tree(self._tree.thinking),
-            TreeEntry: self._in_tree(lambda _event: None),
-            UsageEntry: self._in_tree(self._messages.entry),
-            MessageStart: self._messages.start,
-            MessageUpdate: self._messages.update,
-            MessageEnd: self._message_end,
-            RunStart: self._run_start,
-            TurnStart: self._runs.turn_start,
-            TurnEnd: self._turn_end,
-            RunEnd: self._run_end,
-            Settled: self._settled,
-            ToolStart: self._tools.start,
-            ToolEnd: self._tools.end,
-            RetryStart: self._retry_start,
-            RetryEnd: self._retries.end,
-            SummaryRetryScheduled: lambda e: self._retries.schedule(e, compacting=self._compactions.compacting),
-            SummaryRetryStart: lambda e: self._retries.attempt(e, compacting=self._compactions.compacting),
-            SummaryRetryFinished: lambda _e: self._retries.finished(compacting=self._compactions.compacting),
-            CompactionStart: self._compactions.start,
-            CompactionEnd: self._in_tree(self._compaction_end),
-            CompactionShown: lambda e: self._compactions.shown(e.compaction),
-            QueueUpdate: self._queue.update,
-            ExtensionError: self._extension_error,
-        }
 
     def feed(self, events: Sequence[Event]) -> list[Row]:
         """Reduce events; return their rows."""
         scene = self._scene
         if scene.rows:
             scene.rows = []
-        handlers = self._on
+        handlers = self._HANDLERS
         for event in events:
             if self._runs.undecided and type(event) is not RetryStart:
                 self._runs.decide(retried=False)
-            handlers[type(event)](event)
+            handlers[type(event)](self, event)
         self._tree.session(self._origin)
         return scene.rows
 
@@ -193,17 +179,6 @@ class Reduction:
                 self._switched(SessionSwitched())
             self._scene.part.session_id = event.session_id
 
-    def _in_tree(self, handler: Callable[[Any], None]) -> Callable[[Any], None]:
-        def handle(event: Any) -> None:
-            entry = event.entry
-            if entry is None:
-                handler(event)
-            elif self._scene.enter(entry):
-                handler(event)
-                self._scene.leave(entry)
-
-        return handle
-
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def _message_end(self, event: MessageEnd) -> None:
@@ -281,3 +256,36 @@ class Reduction:
         self._runs.close(cut_off)
         self._queue.close()
         self._tree.close()
+
+    # A table of the class: bound methods in one of each source would hold their source in a cycle, and a daemon lets go
+    # of sources for months.
+    _HANDLERS: ClassVar[Mapping[type, _Handler]] = {
+        Header: _header,
+        SessionSwitched: _switched,
+        SessionAnswered: _answered,
+        SessionNamed: _in_tree(lambda self, event: self._tree.named(event)),
+        ModelChanged: _in_tree(lambda self, event: self._tree.model(event)),
+        ThinkingLevelChanged: _in_tree(lambda self, event: self._tree.thinking(event)),
+        TreeEntry: _in_tree(lambda _self, _event: None),
+        UsageEntry: _in_tree(lambda self, event: self._messages.entry(event)),
+        MessageStart: lambda self, event: self._messages.start(event),
+        MessageUpdate: lambda self, event: self._messages.update(event),
+        MessageEnd: _message_end,
+        RunStart: _run_start,
+        TurnStart: lambda self, event: self._runs.turn_start(event),
+        TurnEnd: _turn_end,
+        RunEnd: _run_end,
+        Settled: _settled,
+        ToolStart: lambda self, event: self._tools.start(event),
+        ToolEnd: lambda self, event: self._tools.end(event),
+        RetryStart: _retry_start,
+        RetryEnd: lambda self, event: self._retries.end(event),
+        SummaryRetryScheduled: lambda self, e: self._retries.schedule(e, compacting=self._compactions.compacting),
+        SummaryRetryStart: lambda self, e: self._retries.attempt(e, compacting=self._compactions.compacting),
+        SummaryRetryFinished: lambda self, _e: self._retries.finished(compacting=self._compactions.compacting),
+        CompactionStart: lambda self, event: self._compactions.start(event),
+        CompactionEnd: _in_tree(_compaction_end),
+        CompactionShown: lambda self, event: self._compactions.shown(event.compaction),
+        QueueUpdate: lambda self, event: self._queue.update(event),
+        ExtensionError: _extension_error,
+    }

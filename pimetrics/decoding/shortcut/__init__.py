@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from pimetrics.decoding.shortcut import forms
@@ -77,11 +78,11 @@ class Shortcut:
         looks: dict[str, Callable[[bytes], Skim | Cut | None]] = {
             **{kind: form.cut for kind, form in forms.FORMS.items()},
             "message": forms.message_entry,
-            "message_end": self._message_end,
+            "message_end": partial(_message_end, repeats),
             "turn_end": repeats.turn_end,
             "agent_end": repeats.run_end,
-            "agent_start": self._start,
-            "session": self._start,
+            "agent_start": partial(_start, repeats),
+            "session": partial(_start, repeats),
             "tool_execution_update": _silent,
             "bash_execution_update": _silent,
         }
@@ -108,18 +109,6 @@ class Shortcut:
             return self._repeats.message_start(line, data, at)
         return None
 
-    def _message_end(self, line: bytes) -> Cut | None:
-        cut = forms.message_end(line)
-        if cut is None:
-            self.forget()
-        else:
-            self._repeats.note(line)
-        return cut
-
-    def _start(self, line: bytes) -> Cut | None:
-        self.forget()
-        return forms.FORMS[_type_of(line).decode()].cut(line)
-
     def look_at_dropped(self, record: Record) -> Skim | None:
         """Look at a record whose middle is gone; any other one must be decoded in full."""
         if record.whole:
@@ -136,6 +125,20 @@ class Shortcut:
         if len(kinds) == 1 and kinds[0] not in _STATEFUL and seen not in _STATEFUL_BYTES:
             return True
         return [k for k in kinds if k in _STATEFUL] == ([seen.decode()] if seen in _STATEFUL_BYTES else [])
+
+
+def _message_end(repeats: Repeats, line: bytes) -> Cut | None:
+    cut = forms.message_end(line)
+    if cut is None:
+        repeats.forget()
+    else:
+        repeats.note(line)
+    return cut
+
+
+def _start(repeats: Repeats, line: bytes) -> Cut | None:
+    repeats.forget()
+    return forms.FORMS[_type_of(line).decode()].cut(line)
 
 
 def _type_of(head: bytes) -> bytes:
