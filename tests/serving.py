@@ -149,7 +149,7 @@ class Served:
             return None
         found = [
             float(line.rpartition(" ")[2])
-            for line in page.splitlines()
+            for line in page.split("\n")
             if re.match(rf"{metric}[ {{]", line) and all(f'{k}="{v}"' in line for k, v in labels.items())
         ]
         return sum(found) if found else None
