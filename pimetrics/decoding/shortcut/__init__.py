@@ -21,14 +21,13 @@ What it does not see: a fault in the middle of an update longer than framing hol
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from pimetrics.decoding.shortcut import forms
 from pimetrics.decoding.shortcut.forms import Cut
-from pimetrics.decoding.shortcut.grammar import BLOCKS, OBJECT, SCALAR, STAMP
+from pimetrics.decoding.shortcut.grammar import BLOCKS, OBJECT, SCALAR, STAMP, Pattern
 from pimetrics.decoding.shortcut.repeats import Repeats
 from pimetrics.decoding.shortcut.updates import UPDATE, Updates
 from pimetrics.events import Event, Message, Usage
@@ -47,7 +46,7 @@ _STATEFUL_BYTES: Final = frozenset(kind.encode() for kind in _STATEFUL)
 DROPPABLE: Final = frozenset({b"message_update", b"tool_execution_update", b"bash_execution_update"})
 """Types whose bodies are never needed: framing may drop them however long they are."""
 
-_SILENT: Final = re.compile(
+_SILENT: Final = Pattern(
     rb'\{"type":"[a-z_]+"(?:,"(?!(?:type|receivedAt)")[A-Za-z]++":(?:%b|\{"content":%b(?:,"details":%b)?\}|%b))*+%b\}'
     % (SCALAR, BLOCKS, OBJECT, OBJECT, STAMP)
 )

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from pimetrics.decoding.shortcut.grammar import MESSAGE, STAMP
+from pimetrics.decoding.shortcut.grammar import MESSAGE, STAMP, Pattern
 from pimetrics.decoding.shortcut.stamps import STAMPED, stamp
 from pimetrics.events import Event, Message, MessageStart, RunEnd, TurnEnd
 
 _START: Final = b'{"type":"message_start","message":{"role":"'
 _ANSWER_START: Final = _START + b'assistant"'
 _START_TYPE: Final = b'{"type":"message_start","message":'
-_ANSWER: Final = re.compile(rb'\{"type":"message_start","message":%b%b\}' % (MESSAGE, STAMP))
+_ANSWER: Final = Pattern(rb'\{"type":"message_start","message":%b%b\}' % (MESSAGE, STAMP))
 _END: Final = b'{"type":"message_end","message":'
 _TURN_END: Final = b'{"type":"turn_end","message":'
 _TURN_RESULTS: Final = b',"toolResults":['

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Final
 
 from pimetrics.decoding.fields import time_ms
-from pimetrics.decoding.shortcut.grammar import CHARACTERS, MESSAGE, OBJECT, STRING, USAGE
+from pimetrics.decoding.shortcut.grammar import CHARACTERS, MESSAGE, OBJECT, STRING, USAGE, Pattern
 from pimetrics.decoding.shortcut.stamps import stamp
 from pimetrics.events import MessageUpdate, Usage
 from pimetrics.records import TAIL_BYTES, count_lines
@@ -31,10 +31,10 @@ _EVENT_WITHIN: Final = 700
 """The longest `usage` object that pi writes is under 400 bytes."""
 
 
-def _form(pattern: bytes) -> re.Pattern[bytes]:
+def _form(pattern: bytes) -> bytes:
     for short, full in _PARTS.items():
         pattern = pattern.replace(short, full)
-    return re.compile(pattern)
+    return pattern
 
 
 _PARTS: Final = {
@@ -54,16 +54,18 @@ _PARTS: Final = {
     b"<MESSAGE>": MESSAGE,
 }
 
-_PIECES: Final = _form(rb'(<HEAD>)(?:<DELTA><CHARACTERS>"|<EDGE>)<DONE>(?:\1(?:<DELTA><CHARACTERS>"|<EDGE>)<DONE>)*+')
+_PIECES: Final = Pattern(
+    _form(rb'(<HEAD>)(?:<DELTA><CHARACTERS>"|<EDGE>)<DONE>(?:\1(?:<DELTA><CHARACTERS>"|<EDGE>)<DONE>)*+')
+)
 """Lines with the same usage that add a piece to a text, or begin or end one. (No group inside what is repeated: `re` of
 Python 3.11 loses its place there.)"""
 
-_WHOLE: Final = _form(rb'<HEAD>(?:<DELTA>(<CHARACTERS>)"|<EDGE>),"partial":')
+_WHOLE: Final = Pattern(_form(rb'<HEAD>(?:<DELTA>(<CHARACTERS>)"|<EDGE>),"partial":'))
 """The start of a line that repeats the message."""
 
-_MESSAGE: Final = _form(b"<MESSAGE>")
-_END: Final = _form(rb"(?:,(<STAMP>))?\}\n")
-_FIRST_STAMP: Final = _form(rb'_delta","contentIndex":[0-9]++,"delta":"<CHARACTERS>"\},(<STAMP>)')
+_MESSAGE: Final = Pattern(_form(b"<MESSAGE>"))
+_END: Final = re.compile(_form(rb"(?:,(<STAMP>))?\}\n"))
+_FIRST_STAMP: Final = re.compile(_form(rb'_delta","contentIndex":[0-9]++,"delta":"<CHARACTERS>"\},(<STAMP>)'))
 
 _DELTA: Final = b'_delta","contentIndex":'
 _STAMPED: Final = b'},"receivedAt":'
