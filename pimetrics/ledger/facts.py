@@ -43,12 +43,15 @@ class Fact:
     @property
     def source(self) -> str:
         """Smallest source name among those that hold it."""
-        return min(part.source for part in self.holders)
+        holders = self.holders
+        return holders[0].source if len(holders) == 1 else min(part.source for part in holders)
 
     @property
     def on_active_branch(self) -> bool | None:
         """Whether it is on the branch that its session ended on, by the fullest file of that session."""
         owner = self.owner
+        if self.holders == (owner,):
+            return owner.is_active(self.entry_id)
         trees = [
             part
             for part in self.holders
