@@ -129,6 +129,7 @@ class Daemon:
         self._committed_at = float("-inf")
         self._retry_at: float | None = None
         self._swept_at = float("-inf")
+        self._missed = False
         self._files_read = 0
         self._lost_told = 0
         self._stopping: Callable[[], bool] = lambda: False
@@ -210,6 +211,7 @@ class Daemon:
 
     def _open(self) -> None:
         ledger = self._ledger = self._open_ledger()
+        self._missed = False
         if ledger.silent:
             self._notices.say(
                 "state_unreadable",
@@ -400,6 +402,13 @@ class Daemon:
             self._follower.rewind(file)
 
     def _sweep(self, now: float) -> None:
+        if self._ledger is not None and not self._ledger.is_there and not self._missed:
+            self._missed = True
+            self._notices.say(
+                "state_gone",
+                "the ledger has been deleted or replaced while it was in use; counters go on, but what they hold ends "
+                "with this process: restart it to begin a new ledger from the files that are there",
+            )
         for file in [file for file, reading in self._reading.items() if now - reading.at > self._evict]:
             self._drop(file)
 

@@ -75,6 +75,10 @@ class LiveLedger(Protocol):
         """How much waits for a commit."""
 
     @property
+    def is_there(self) -> bool:
+        """Whether what is written still stands under its name."""
+
+    @property
     def silent(self) -> bool:
         """Whether facts are known but not counted."""
 

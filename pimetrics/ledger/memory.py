@@ -71,6 +71,11 @@ class MemoryLedger:
         return []
 
     @property
+    def is_there(self) -> bool:
+        """Whether what is written stands where it was put: nothing is written here."""
+        return True
+
+    @property
     def silent(self) -> bool:
         """Whether facts are known but not counted: never here."""
         return False

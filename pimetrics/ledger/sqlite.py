@@ -86,6 +86,7 @@ class SqliteLedger:
         """Whether an add was cut off by an error: what is in memory cannot be trusted, what is in the file can."""
         self.totals = Totals()
         self._db, self._lock, self.replaces = open_state(path)
+        self._inode = _inode_of(path)
         self._parts = Parts(self._db)
         self._pending: dict[_Id, _Kept] = {}
         self._recent: dict[_Id, _Kept] = {}
@@ -109,6 +110,11 @@ class SqliteLedger:
     def pending(self) -> int:
         """Facts that wait for a commit."""
         return len(self._pending)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file that is written still stands under its name."""
+        return _inode_of(self.path) == self._inode
 
     @property
     def silent(self) -> bool:
@@ -383,6 +389,14 @@ class SqliteLedger:
         self._rules.silent = self.replaces
         names = {number: table for table, number in TABLE_IDS.items()}
         self._has_open = {names[tbl] for tbl in names if db.execute(_HAS_CUT_OFF, (tbl,)).fetchone()}
+
+
+def _inode_of(path: Path) -> tuple[int, int] | None:
+    try:
+        info = path.stat()
+    except OSError:
+        return None
+    return info.st_dev, info.st_ino
 
 
 def _alias_hash(alias: Key) -> bytes:

@@ -12,6 +12,8 @@ import pytest
 from pimetrics.errors import StateError
 from pimetrics.ledger.schema import open_state
 from pimetrics.ledger.sqlite import SqliteLedger
+from tests.rig import Rig
+from tests.tails import append, tail_lines
 
 
 def serve(state, folder) -> subprocess.CompletedProcess[str]:
@@ -92,3 +94,24 @@ def test_a_file_system_without_shared_memory_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite3, "connect", lambda *args, **kwargs: real(*args, factory=NoLog, **kwargs))
     with pytest.raises(StateError, match="without shared memory"):
         open_state(tmp_path / "l.db")
+
+
+def test_a_ledger_deleted_while_it_is_in_use_is_told_once(folder, tmp_path):
+    """Counters go on and never fall; the next start counts what the files still hold."""
+    header, *records = tail_lines("65")
+    rig = Rig(folder, state=tmp_path / "l.db")
+    append(folder / "s.jsonl", header, *records[:2])
+    rig.rest(60)
+    (tmp_path / "l.db").unlink()
+    append(folder / "s.jsonl", *records[2:])
+    for _ in range(3):
+        rig.rest(60)
+    assert [reason for reason, _ in rig.notices.lines] == ["state_gone"]
+    counted = rig.total("pi_requests_total")
+    assert counted == len(records)
+    rig.stop()
+    rig.start()
+    rig.rest(60)
+    assert rig.total("pi_requests_total") == counted
+    assert rig.falls == []
+    assert rig.notices.lines == []
