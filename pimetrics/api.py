@@ -151,6 +151,11 @@ def load_files(files: Sequence[Path], *, events: bool = False, forgive: bool) ->
     return ledger, pipeline
 
 
+def processors() -> int:
+    """Return how many processes can work at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _sources(paths: list[Input], watch: Watch | None) -> Sources:
     names: list[str | os.PathLike[str]] = []
     for number, path in enumerate(paths, start=1):

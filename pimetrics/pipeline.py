@@ -50,6 +50,15 @@ class Stats:
     bytes_read: int = 0
     extension_errors: int = 0
 
+    def add(self, other: Stats) -> None:
+        """Count what was read elsewhere too."""
+        self.records += other.records
+        self.rejects += other.rejects
+        self.unknown += other.unknown
+        self.fused_lines += other.fused_lines
+        self.bytes_read += other.bytes_read
+        self.extension_errors += other.extension_errors
+
 
 class Source:
     """One source on its way through the stages. Made by `Pipeline.open`."""

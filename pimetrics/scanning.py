@@ -21,6 +21,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from pimetrics.api import processors
 from pimetrics.errors import WrongUseError
 from pimetrics.ledger.schema import is_state_file
 from pimetrics.names import printable
@@ -89,7 +90,7 @@ class Scan:
                 raise WrongUseError(f"{printable(str(path))} is a ledger; use read for it, it needs no second pass")
         self._paths = list(paths) or default_paths()
         self._events = events
-        self._engine: Engine = engine or Local(max(1, processes or _processors()))
+        self._engine: Engine = engine or Local(max(1, processes or processors()))
         self._lock = threading.RLock()
         self._marks: dict[Path, tuple[Stamp | None, Marks]] = {}
         self._places: dict[Key, tuple[Future[Spill], int]] = {}
@@ -267,7 +268,3 @@ def _stamp(path: Path) -> Stamp | None:
     except OSError:
         return None
     return info.st_size, info.st_mtime_ns, info.st_ino
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -12,7 +12,7 @@ from pimetrics.plots.rendering import Chart
 from pimetrics.reports import top
 from pimetrics.reports.html import Picture
 from pimetrics.reports.pages import TITLES
-from pimetrics.reports.selection import Facts, Zone
+from pimetrics.reports.selection import Tabled, Zone
 from pimetrics.sinks.frames import Tables, tables
 
 COLOURS: Final = dark_rules("svg")
@@ -30,7 +30,7 @@ class Pictures:
         zone: In whose time.
     """
 
-    def __init__(self, facts: Facts, zone: Zone) -> None:
+    def __init__(self, facts: Tabled, zone: Zone) -> None:
         found = tables(facts.rows)
         self._tables = Tables(**{name: spans.in_zone(table, zone.local) for name, table in found.items()})
         self._facts = facts

@@ -14,7 +14,7 @@ from pimetrics.api import load
 from pimetrics.commands.output import escape_what_cannot_be_printed, write_whole
 from pimetrics.commands.stdin import refuse_unusable_stdin
 from pimetrics.errors import WrongUseError
-from pimetrics.ledger.memory import MemoryLedger
+from pimetrics.gathering import gather
 from pimetrics.names import printable
 from pimetrics.pipeline import Stats
 from pimetrics.places import recordings_dir, sessions_dir
@@ -91,38 +91,26 @@ def command(
     zone = Zone(timezone)
     now_ms = int(time.time() * 1000)
     within = parse_range(since, until, zone, now_ms)
-    if html is not None:
-        import pimetrics.commands.sheet  # noqa: F401, PLC0415  says what is missing before anything is read
-    ledger, pipeline = load(paths, watch=watched, counting=textfile is not None)
-    selected = ledger if within.is_open else Selected(ledger, within)
-    summary = summarize(selected, pipeline.stats)
     escape_what_cannot_be_printed()
     if textfile is not None:
-        _write(textfile, ledger, pipeline.stats)
+        summary, stats = _write_textfile(textfile, paths)
     elif html is not None:
-        from pimetrics.commands.sheet import sheet  # noqa: PLC0415  other reports do without charts
-
-        page = sheet(selected, summary, zone, within, by=by, top=top, now_ms=now_ms)
-        write_whole(html, page.encode("utf-8", "backslashreplace"))
-    elif as_csv:
-        view = "top" if top else by[0] if by else "day"
-        found = top_as_rows(top_rows(selected, top, zone)) if top else rows(selected, view, zone)
-        write_csv(sys.stdout, view, found, zone)
-    elif as_json:
-        more: dict[str, Any] = {}
-        if isinstance(selected, Selected):
-            more["range"] = selected.described(zone)
-        if by:
-            more["by"] = {view: rows(selected, view, zone) for view in by}
-        if top:
-            more["top"] = top_rows(selected, top, zone)
-        json.dump(summary | more, sys.stdout, indent=2, allow_nan=False)
-        print()
+        summary, stats = _write_html(html, paths, zone, within, by=by, top=top, now_ms=now_ms)
     else:
-        _show(selected, summary, zone, within, by=by, top=top)
+        facts, stats = gather(paths, named=top is not None)
+        selected = facts if within.is_open else Selected(facts, within)
+        summary = summarize(selected, stats)
+        if as_csv:
+            view = "top" if top else by[0] if by else "day"
+            found = top_as_rows(top_rows(selected, top, zone)) if top else rows(selected, view, zone)
+            write_csv(sys.stdout, view, found, zone)
+        elif as_json:
+            _write_json(selected, summary, zone, by=by, top=top)
+        else:
+            _show(selected, summary, zone, within, by=by, top=top)
     if not (as_csv or as_json or textfile) and (said := rejected(summary)):
         print(f"pimetrics: {said}", file=sys.stderr)
-    if not pipeline.stats.bytes_read:
+    if not stats.bytes_read:
         print(f"pimetrics: {_nowhere(paths)}", file=sys.stderr)
     if strict and summary["rejects"]["total"]:
         sys.exit(1)
@@ -135,11 +123,45 @@ def _nowhere(paths: tuple[str, ...]) -> str:
     return f"nothing to read in {where}; run pi once, or name a file or folder (pimetrics demo plays a recording)"
 
 
-def _write(path: Path, ledger: MemoryLedger, stats: Stats) -> None:
+def _write_textfile(path: Path, paths: tuple[str, ...]) -> tuple[dict[str, Any], Stats]:
     from pimetrics.exporter import snapshot_of  # noqa: PLC0415  other reports do without Prometheus' formats
     from pimetrics.sinks.textfile import text  # noqa: PLC0415
 
-    write_whole(path, text(snapshot_of(ledger, stats)))
+    ledger, pipeline = load(paths, watch=watched, counting=True)
+    write_whole(path, text(snapshot_of(ledger, pipeline.stats)))
+    return summarize(ledger, pipeline.stats), pipeline.stats
+
+
+def _write_html(
+    path: Path,
+    paths: tuple[str, ...],
+    zone: Zone,
+    within: Range,
+    *,
+    by: tuple[str, ...],
+    top: int | None,
+    now_ms: int,
+) -> tuple[dict[str, Any], Stats]:
+    from pimetrics.commands.sheet import sheet  # noqa: PLC0415  says what is missing before anything is read
+
+    ledger, pipeline = load(paths, watch=watched)
+    selected = ledger if within.is_open else Selected(ledger, within)
+    summary = summarize(selected, pipeline.stats)
+    page = sheet(selected, summary, zone, within, by=by, top=top, now_ms=now_ms)
+    write_whole(path, page.encode("utf-8", "backslashreplace"))
+    return summary, pipeline.stats
+
+
+def _write_json(selected: Facts, summary: dict[str, Any], zone: Zone, *, by: tuple[str, ...], top: int | None) -> None:
+    more: dict[str, Any] = {}
+    if isinstance(selected, Selected):
+        more["range"] = selected.described(zone)
+    if by:
+        more["by"] = {view: rows(selected, view, zone) for view in by}
+    if top:
+        more["top"] = top_rows(selected, top, zone)
+    json.dump(summary | more, sys.stdout, indent=2, allow_nan=False)
+    print()
 
 
 def _show(

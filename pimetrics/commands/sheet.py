@@ -12,7 +12,7 @@ from pimetrics.reports import views
 from pimetrics.reports.headline import rejected
 from pimetrics.reports.html import Html
 from pimetrics.reports.pages import OVERVIEW, Page
-from pimetrics.reports.selection import Facts, Range, Selected, Zone
+from pimetrics.reports.selection import Facts, Range, Selected, Tabled, Zone
 
 _MOST_ROWS: Final = 20
 """Rows of a table of the overview; a view that is asked for has all."""
@@ -22,7 +22,7 @@ _TOP: Final = 10
 
 
 def sheet(
-    facts: Facts,
+    facts: Tabled,
     summary: dict[str, Any],
     zone: Zone,
     within: Range,

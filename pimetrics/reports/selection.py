@@ -26,7 +26,7 @@ _HOURS: Final = {"h": 1, "d": 24, "w": 168}
 
 
 class Facts(Protocol):
-    """What a report reads: a ledger, or the part of one that lies in a range of time."""
+    """What a report reads: the facts of a ledger or an archive, or those that lie in a range of time."""
 
     @property
     def duplicates(self) -> int:
@@ -35,8 +35,12 @@ class Facts(Protocol):
     def facts(self, table: str) -> Iterator[tuple[Key, Fact]]:
         """Yield the facts of a table."""
 
+
+class Tabled(Facts, Protocol):
+    """Facts that charts are drawn of."""
+
     def rows(self, table: str) -> Iterator[Values]:
-        """Yield them as column values."""
+        """Yield those of a table as column values."""
 
 
 class Zone:

@@ -106,7 +106,8 @@ def test_shipping_reads_bytes_and_nothing_else(path: Path) -> None:
     [
         p
         for p in FILES
-        if home(p) in {"pipeline", "api", "exporter", "receiving", "scanning", "exporting", "workers", "shipping"}
+        if home(p)
+        in {"pipeline", "api", "exporter", "receiving", "scanning", "gathering", "exporting", "workers", "shipping"}
     ],
     ids=lambda p: p.name,
 )
