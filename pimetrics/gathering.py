@@ -37,6 +37,9 @@ PARALLEL_BYTES: Final = 32 << 20
 _BATCH_BYTES: Final = 8 << 20
 """Families are decoded together until they have this many bytes: enough to keep processes busy, and few to wait for."""
 
+_MOST_PROCESSES: Final = 8
+"""What they find is taken in by one process, which more than these would outrun."""
+
 _CHUNKS: Final = 200
 """Parts in which the files are looked at, about."""
 
@@ -92,21 +95,32 @@ def gather(paths: Sequence[Input], *, named: bool) -> tuple[Facts, Stats]:
         SourceError: A path does not exist or cannot be read.
         StateError: A process ended early.
     """
-    files = _worth_sharing(paths)
-    if files:
-        archive = Archive()
-        with _processes() as pool, no_cyclic_gc():
-            batches = _batches(pool.map(look, files, chunksize=1 + len(files) // _CHUNKS))
-            if len(batches) > 1:
-                sizes = [sum(family.size for family in batch) for batch in batches]
-                futures = [pool.submit(_tell, [family.files for family in batch], named=named) for batch in batches]
-                with Bar("reading", sum(sizes)) as bar:
-                    while futures:
-                        archive.add(futures.pop(0).result())
-                        bar.advance(sizes.pop(0))
-                return archive, archive.stats
+    archive = _share(_worth_sharing(paths), named=named)
+    if archive is not None:
+        return archive, archive.stats
     ledger, pipeline = load(paths, watch=watched)
     return ledger, pipeline.stats
+
+
+def _share(files: list[Path], *, named: bool) -> Archive | None:
+    """Read files with several processes; None where one is to read them."""
+    if not files:
+        return None
+    archive = Archive()
+    try:
+        with _processes() as pool, no_cyclic_gc():
+            batches = _batches(pool.map(look, files, chunksize=1 + len(files) // _CHUNKS))
+            if len(batches) == 1:
+                return None
+            sizes = [sum(family.size for family in batch) for batch in batches]
+            futures = [pool.submit(_tell, [family.files for family in batch], named=named) for batch in batches]
+            with Bar("reading", sum(sizes)) as bar:
+                while futures:
+                    archive.add(futures.pop(0).result())
+                    bar.advance(sizes.pop(0))
+    except (OSError, NotImplementedError):
+        return None  # a system that gives no further process, or no semaphores to share one's work
+    return archive
 
 
 def _worth_sharing(paths: Sequence[Input]) -> list[Path]:
@@ -138,7 +152,7 @@ def _processes() -> Iterator[ProcessPoolExecutor]:
 
     # A fork is ready at once. It is safe where no other thread runs, as here, and outside of Linux nobody promises it.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    pool = ProcessPoolExecutor(processors(), context, initializer=_begin)
+    pool = ProcessPoolExecutor(min(processors(), _MOST_PROCESSES), context, initializer=_begin)
     try:
         yield pool
     except BrokenProcessPool:

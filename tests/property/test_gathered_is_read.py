@@ -62,6 +62,14 @@ def test_any_archive(plans: list[Plan]) -> None:
         assert told(*found) == told(*read(folder))
 
 
+def test_a_system_without_processes_to_give() -> None:
+    """No room for one more, or no semaphores (a sandbox without /dev/shm): this process reads alone."""
+    for error in (BlockingIOError("no process"), NotImplementedError("no semaphores")):
+        with shared(1), patch("concurrent.futures.ProcessPoolExecutor", side_effect=error):
+            found = gathering.gather([EXAMPLE], named=True)
+        assert told(*found) == told(*read(EXAMPLE))
+
+
 def test_the_recordings_and_the_example() -> None:
     """Real ones: streams beside their session files, all versions; and what lies in a range of time."""
     for folder, size in ((STREAMS, 100_000), (EXAMPLE, 20_000)):
