@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from pimetrics.decoding import fields
+from pimetrics.decoding.parse import find_backend, parse
 from pimetrics.events import Header, MessageEnd, RunStart, SessionAnswered, SessionSwitched, TurnStart, UsageEntry
+from pimetrics.records import Record
 from tests.support import decode, lines, to_json
 
 REJECTS = {
@@ -46,6 +48,25 @@ def test_fused_records_are_read_and_counted() -> None:
     found = decode(b'{"type":"agent_start"} {"type":"turn_start"}\n{"type":"agent_start"}\n')
     assert found.events == [RunStart(None), TurnStart(None), RunStart(None)]
     assert (found.fused, found.records) == (1, {"agent_start": 2, "turn_start": 1})
+
+
+@pytest.mark.parametrize("backend", ["yajl2_c", "python"])
+def test_values_are_built_the_same_without_paths(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a line gives does not depend on how deep or long it is."""
+    texts = [
+        *(line for line, _ in REJECTS.values()),
+        b'{"a":{"b":[1,[],{},[[{"c":null}]]],"d":""},"a":{"e":true}} {} {"f":[-0.0,1e400,12345678901234567890,1.5]}',
+        b'{"half":"\\ud83d","":{"":[false]}}',
+        b'{"open":[{"a":1}',
+        b'{"a":1}]',
+        b"[]",
+        b"{}",
+    ]
+    records = [Record(text, 0, 1, len(text), ended=ended) for text in texts for ended in (True, False)]
+    expected = repr(parse(records, find_backend(backend)))
+    monkeypatch.setitem(parse.__globals__, "_PLAIN_BYTES", 0)
+    monkeypatch.setitem(parse.__globals__, "_PLAIN_BRACKETS", 0)
+    assert repr(parse(records, find_backend(backend))) == expected
 
 
 @pytest.mark.parametrize("backend", ["yajl2_c", "python"])
