@@ -212,9 +212,11 @@ _SURROGATES: Final = re.compile(
     rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"  # a half without its other half
     rb"|\\."  # any other escape: kept, and never taken apart
 )
-_STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# A string that is left open reaches to the end: looking for another behind each of its quotes takes quadratic time. And
+# nothing is given back: to remember where it could be takes a hundred times the memory of a long text.
+_STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)', re.DOTALL)
 _STRING_OR_NUMBER: Final = re.compile(
-    rb'"(?:[^"\\]|\\.)*"|(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)',
+    rb'"(?:[^"\\]++|\\.)*+"?|(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)',
     re.DOTALL,
 )
 _OUTSIDE_STRINGS: Final = re.compile(rb"[ \t\n\r\v\f{}\[\]:,0-9eE.+\-a-z]*")
@@ -242,5 +244,5 @@ def _nearest_double(number: bytes) -> bytes:
 
 
 def _is_strict(data: bytes) -> bool:
-    outside = _STRINGS.sub(b'""', data).replace(b'""', b" ")
+    outside = _STRINGS.sub(rb'"\1', data).replace(b'""', b" ")
     return _OUTSIDE_STRINGS.fullmatch(outside) is not None and _NO_NUMBER.search(outside) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -35,6 +36,18 @@ def test_a_bad_line_is_one_reject(name: str, backend: str) -> None:
     found = decode(lines(good, line, good), backend=backend)
     assert [(r.reason, r.line_number) for r in found.rejects] == [(reason, 2)]
     assert found.events == [TurnStart(None), TurnStart(None)]
+
+
+@pytest.mark.parametrize("backend", ["yajl2_c", "python"])
+@pytest.mark.parametrize("end", [b"", b'{"type":"turn_start"}', b"\\"])
+def test_a_line_torn_in_a_text_full_of_quotes_is_soon_done(end: bytes, backend: str) -> None:
+    """A text of a megabyte, as of a JSON file that was read: looking at it again behind each quote would take hours."""
+    line = b'{"type":"message","message":{"role":"user","content":"' + rb"\"a\":1," * 150_000 + end
+    start = time.process_time()
+    found = decode(line + b"\n" + lines({"type": "turn_start"}), backend=backend)
+    assert time.process_time() - start < 5
+    assert [each.reason for each in found.rejects] == ["invalid_json"]
+    assert found.events == [TurnStart(None)]
 
 
 def test_a_torn_last_line_is_truncated() -> None:
