@@ -77,13 +77,24 @@ def parse(records: Sequence[Record], backend: Backend) -> list[list[Object] | st
 def parse_arrays(arrays: Sequence[bytes], backend: Backend) -> list[list[Any]]:
     """Decode what should be the insides of JSON arrays, one array a line; all are empty when one of them is not.
 
-    None may be deep: they are decoded with their paths.
+    (Or that one alone, where it is long or deep.)
     """
+    plain = [_is_plain(array) for array in arrays]
+    if all(plain):
+        return _parse_arrays(arrays, backend)
+    together = iter(_parse_arrays([array for array, is_plain in zip(arrays, plain, strict=True) if is_plain], backend))
+    return [
+        next(together) if is_plain else _parse_arrays([array], backend, paths=False)[0]
+        for array, is_plain in zip(arrays, plain, strict=True)
+    ]
+
+
+def _parse_arrays(arrays: Sequence[bytes], backend: Backend, *, paths: bool = True) -> list[list[Any]]:
     joined = b"[" + b"]\n[".join(arrays) + b"]"
     if _HALF.search(joined):
         joined = _mend_surrogates(joined)
     try:
-        found = _values(joined, backend)
+        found = _values(joined, backend, paths=paths)
     except (ijson.JSONError, UnicodeDecodeError, ValueError):
         found = []
     if len(found) != len(arrays) or not all(type(each) is list for each in found):

@@ -198,10 +198,12 @@ def test_the_memory_for_a_deep_line_is_bounded(tmp_path, value):
     """Values in values in values, in a megabyte at most: one line, and no more memory or time than for a flat one."""
     path = tmp_path / "deep.jsonl"
     header, record = tail_lines("65")[:2]
-    path.write_bytes(header + record[:-2] + b',"details":' + value.encode() + b"}\n" + record)
+    inside = record.replace(b'"content":[', b'"content":[%s,' % value.encode())
+    assert inside != record
+    path.write_bytes(header + record[:-2] + b',"details":' + value.encode() + b"}\n" + inside + record)
     done = subprocess.run([sys.executable, "-c", READ, path], check=True, capture_output=True, timeout=60)
     rejects, memory_mib = map(int, done.stdout.split())
-    assert rejects == value.endswith("[")
+    assert rejects == 2 * value.endswith("[")
     assert memory_mib < 250
 
 
