@@ -16,6 +16,9 @@ What ijson's backends do differently (3.6, measured) is evened out here, so rows
 - the Python backend accepts `+1`, `-.5`, `1.e5` and exotic white space: it is checked for them.
 
 A long string must reach ijson in one piece: fed in parts it costs quadratic time (64 MiB: 30 s against 0.05 s).
+
+`ijson.items` keeps the path to each value that is open: 40 KB of nothing but `[` fill 1 GB, and a long name in front of
+many values is copied for each. So values are built from events, which have no paths, wherever a line could do that.
 """
 
 from __future__ import annotations
@@ -33,6 +36,10 @@ Object = dict[str, Any]
 BATCH_BYTES: Final = 1 << 20
 """Lines are joined up to this size; a longer line goes alone and is not copied."""
 
+_PLAIN_BYTES: Final = 64 * 1024
+_PLAIN_BRACKETS: Final = 256
+"""A line with no more of both is given to `ijson.items`; its paths take 16 MiB at worst."""
+
 _STRICT_BACKENDS: Final = frozenset({"yajl2_c"})
 
 
@@ -43,6 +50,9 @@ class Backend(Protocol):
 
     def items(self, source: Any, prefix: str, **config: Any) -> Iterator[Any]:
         """Yield the values below `prefix`."""
+
+    def basic_parse(self, source: Any, **config: Any) -> Iterator[tuple[str, Any]]:
+        """Yield what stands in a text, bracket by bracket and value by value."""
 
 
 def find_backend(name: str | None = None) -> Backend:
@@ -65,12 +75,26 @@ def parse(records: Sequence[Record], backend: Backend) -> list[list[Object] | st
 
 
 def parse_arrays(arrays: Sequence[bytes], backend: Backend) -> list[list[Any]]:
-    """Decode what should be the insides of JSON arrays, one array a line; all are empty when one of them is not."""
+    """Decode what should be the insides of JSON arrays, one array a line; all are empty when one of them is not.
+
+    (Or that one alone, where it is long or deep.)
+    """
+    plain = [_is_plain(array) for array in arrays]
+    if all(plain):
+        return _parse_arrays(arrays, backend)
+    together = iter(_parse_arrays([array for array, is_plain in zip(arrays, plain, strict=True) if is_plain], backend))
+    return [
+        next(together) if is_plain else _parse_arrays([array], backend, paths=False)[0]
+        for array, is_plain in zip(arrays, plain, strict=True)
+    ]
+
+
+def _parse_arrays(arrays: Sequence[bytes], backend: Backend, *, paths: bool = True) -> list[list[Any]]:
     joined = b"[" + b"]\n[".join(arrays) + b"]"
     if _HALF.search(joined):
         joined = _mend_surrogates(joined)
     try:
-        found = _values(joined, backend)
+        found = _values(joined, backend, paths=paths)
     except (ijson.JSONError, UnicodeDecodeError, ValueError):
         found = []
     if len(found) != len(arrays) or not all(type(each) is list for each in found):
@@ -79,15 +103,25 @@ def parse_arrays(arrays: Sequence[bytes], backend: Backend) -> list[list[Any]]:
 
 
 def _batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    first = size = 0
-    for index, record in enumerate(records):
+    batch: list[Record] = []
+    size = 0
+    for record in records:
+        plain = _is_plain(record.data)
+        if batch and not (plain and size + len(record.data) <= BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(record)
         size += len(record.data)
-        if size > BATCH_BYTES:
-            if index > first:
-                yield records[first:index]
-            first, size = index, len(record.data)
-    if first < len(records):
-        yield records[first:]
+        if not plain:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _is_plain(line: bytes) -> bool:
+    size = len(line)
+    return size <= _PLAIN_BRACKETS or (size <= _PLAIN_BYTES and line.count(b"[") + line.count(b"{") <= _PLAIN_BRACKETS)
 
 
 def _parse_batch(batch: Sequence[Record], backend: Backend) -> list[Object] | None:
@@ -112,14 +146,15 @@ def _parse_line(record: Record, backend: Backend) -> list[Object] | str:
     line = record.data
     if _HALF.search(line):
         line = _mend_surrogates(line)
+    plain = _is_plain(line)
     try:
-        values = _values(line, backend)
+        values = _values(line, backend, paths=plain)
     except (ijson.JSONError, UnicodeDecodeError, ValueError):
         mended = _mend_numbers(line)
         if mended == line:
             return _reason(record)
         try:
-            values = _values(mended, backend)
+            values = _values(mended, backend, paths=plain)
         except (ijson.JSONError, UnicodeDecodeError, ValueError):
             return _reason(record)
     if values and all(type(each) is dict for each in values):
@@ -139,13 +174,32 @@ def _reason(record: Record) -> str:
     return INVALID_JSON
 
 
-def _values(data: bytes, backend: Backend) -> list[Any]:
+def _values(data: bytes, backend: Backend, *, paths: bool = True) -> list[Any]:
+    """Return the values in a text; without paths slower, in memory that grows only with the text."""
     if backend.backend not in _STRICT_BACKENDS:
         if not _is_strict(data):
             raise ijson.JSONError("not JSON, though this backend reads it")
         data = _mend_numbers(data)  # it keeps integers of any length, which the other cannot
+    if not paths:
+        return _build(backend.basic_parse(_Text(data), multiple_values=True, use_float=True, buf_size=len(data) + 1))
     found: Iterable[Any] = backend.items(_Text(data), "", multiple_values=True, use_float=True, buf_size=len(data) + 1)
     return list(found)
+
+
+def _build(events: Iterable[tuple[str, Any]]) -> list[Any]:
+    found = []
+    builder = ijson.ObjectBuilder()
+    depth = 0
+    for event, value in events:
+        builder.event(event, value)
+        depth += _STEPS.get(event, 0)
+        if not depth:
+            found.append(builder.value)
+            builder = ijson.ObjectBuilder()
+    return found
+
+
+_STEPS: Final = {"start_map": 1, "start_array": 1, "end_map": -1, "end_array": -1}
 
 
 class _Text:
@@ -169,9 +223,11 @@ _SURROGATES: Final = re.compile(
     rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"  # a half without its other half
     rb"|\\."  # any other escape: kept, and never taken apart
 )
-_STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# A string that is left open reaches to the end: looking for another behind each of its quotes takes quadratic time. And
+# nothing is given back: to remember where it could be takes a hundred times the memory of a long text.
+_STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)', re.DOTALL)
 _STRING_OR_NUMBER: Final = re.compile(
-    rb'"(?:[^"\\]|\\.)*"|(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)',
+    rb'"(?:[^"\\]++|\\.)*+"?|(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)',
     re.DOTALL,
 )
 _OUTSIDE_STRINGS: Final = re.compile(rb"[ \t\n\r\v\f{}\[\]:,0-9eE.+\-a-z]*")
@@ -199,5 +255,5 @@ def _nearest_double(number: bytes) -> bytes:
 
 
 def _is_strict(data: bytes) -> bool:
-    outside = _STRINGS.sub(b'""', data).replace(b'""', b" ")
+    outside = _STRINGS.sub(rb'"\1', data).replace(b'""', b" ")
     return _OUTSIDE_STRINGS.fullmatch(outside) is not None and _NO_NUMBER.search(outside) is None

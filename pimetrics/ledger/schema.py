@@ -80,6 +80,7 @@ def open_state(path: Path) -> Opened:
         StateFullError: There is no room on the disk; try again later.
         StateError: It cannot be used: locked, newer, not writable, not on a suitable file system, no ledger.
     """
+    path = _real(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -104,6 +105,7 @@ def open_state(path: Path) -> Opened:
 
 def put_aside(path: Path) -> Path:
     """Move a damaged ledger out of the way; return where it is now."""
+    path = _real(path)
     name = f"{path.name}.corrupt-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}"
     aside = path.with_name(name)
     number = 1
@@ -160,6 +162,11 @@ def failure(path: Path, error: sqlite3.Error) -> StateError:
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_BUSY", "SQLITE_LOCKED")) or _little_room(path):
         return StateFullError(f"{shown} cannot be written now ({error}); make room on its disk")
     return StateError(f"{shown} cannot be used ({error}); check its permissions or name another file with --state")
+
+
+def _real(path: Path) -> Path:
+    """Follow links, as SQLite does: the lock, the log and what is put aside belong beside the file itself."""
+    return Path(os.path.realpath(path))
 
 
 def _lock(path: Path) -> int:

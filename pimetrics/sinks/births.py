@@ -72,6 +72,9 @@ class Births:
             return True
         if born == RELEASED:
             return False
+        if now < born:
+            self._set(head, now)  # its birth was told by a clock that was ahead, and would last until that time comes
+            return True
         if now - born >= self._hold:
             self._set(head, RELEASED)  # for good: a clock that goes back must not make a counter fall
             return False

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from pimetrics.errors import WrongUseError
+from pimetrics.names import printable
 from pimetrics.web.config import WebConfig
 from pimetrics.web.tls import make_context
 
@@ -79,6 +80,9 @@ class LiveConfig:
         state = _state((path,))  # before it is read: what changes meanwhile is a change
         try:
             config = load(path)
+            if config == WebConfig() != self.config:
+                # What a full disk leaves of a file that is written anew must not let everyone in.
+                raise WrongUseError(f"{printable(str(path))} asks for nothing; restart pimetrics to let everyone in")
             state |= _state(config.files)
             context = make_context(config.tls) if config.tls is not None else None
             self.config, self.context = config, context

@@ -184,6 +184,42 @@ def test_the_memory_for_a_bomb_is_bounded(tmp_path, kind):
     assert memory_mib < 600
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("[" * 20_000 + "]" * 20_000, id="arrays"),
+        pytest.param("[" * 20_000, id="arrays left open"),
+        pytest.param('{"a":' * 20_000 + "1" + "}" * 20_000, id="objects"),
+        pytest.param(('{"' + "n" * 1000 + '":') * 1000 + "1" + "}" * 1000, id="long names"),
+        pytest.param('{"' + "n" * 1_000_000 + '":{' + ",".join(f'"{n}":0' for n in range(100_000)) + "}}", id="many"),
+    ],
+)
+def test_the_memory_for_a_deep_line_is_bounded(tmp_path, value):
+    """Values in values in values, in a megabyte at most: one line, and no more memory or time than for a flat one."""
+    path = tmp_path / "deep.jsonl"
+    header, record = tail_lines("65")[:2]
+    inside = record.replace(b'"content":[', b'"content":[%s,' % value.encode())
+    assert inside != record
+    path.write_bytes(header + record[:-2] + b',"details":' + value.encode() + b"}\n" + inside + record)
+    done = subprocess.run([sys.executable, "-c", READ, path], check=True, capture_output=True, timeout=60)
+    rejects, memory_mib = map(int, done.stdout.split())
+    assert rejects == 2 * value.endswith("[")
+    assert memory_mib < 250
+
+
+@pytest.mark.parametrize("number", ["1e400", "+1"])
+def test_the_memory_for_a_long_line_with_a_strange_number_is_bounded(tmp_path, number):
+    """It is looked through for numbers, among which a long text stands; the one is mended, the other no JSON."""
+    path = tmp_path / "long.jsonl"
+    header, record = tail_lines("65")[:2]
+    text = b"text " * 2**21
+    path.write_bytes(header + record[:-2] + b',"x":%s,"y":"%s"}\n' % (number.encode(), text) + record)
+    done = subprocess.run([sys.executable, "-c", READ, path], check=True, capture_output=True, timeout=60)
+    rejects, memory_mib = map(int, done.stdout.split())
+    assert rejects == (number == "+1")
+    assert memory_mib < 250
+
+
 def test_a_file_of_nothing_but_bad_lines_does_not_fill_the_memory(tmp_path, monkeypatch):
     """Lines that are no records without end: all are counted, only the first are rows."""
     monkeypatch.setattr(pipeline, "MAX_REJECT_ROWS", 1000)

@@ -44,6 +44,25 @@ def test_a_second_exporter_is_refused(tmp_path):
     SqliteLedger(state).close()
 
 
+def test_a_link_to_a_ledger_is_that_ledger(tmp_path):
+    """Whoever holds it, under whatever name, is found; a damaged one is put aside where it is, and the link stays."""
+    (tmp_path / "disk").mkdir()
+    state, link = tmp_path / "disk" / "l.db", tmp_path / "link.db"
+    link.symlink_to(state)
+    ledger = SqliteLedger(link)
+    for name in (state, link):
+        with pytest.raises(StateError, match="in use by another pimetrics serve"):
+            SqliteLedger(name)
+    ledger.close()
+    state.write_bytes(b"no database")
+    ledger = SqliteLedger(link)
+    assert ledger.silent
+    ledger.close()
+    assert link.is_symlink()
+    assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["link.db"]
+    assert len(list(state.parent.glob("l.db.corrupt-*"))) == 1
+
+
 def test_another_programs_database_is_left_alone(tmp_path):
     """It is neither used nor moved aside."""
     state = tmp_path / "other.db"

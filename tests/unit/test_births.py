@@ -75,6 +75,21 @@ def test_a_new_series_is_held_for_every_scraper_until_the_hold_has_passed():
     assert cost(client, **SCRAPER) == 1.0
 
 
+def test_a_clock_that_was_ahead_holds_no_longer():
+    """A birth that lies in the future, by a clock that was set right since, is one of now."""
+    clock = Clock()
+    exporter = Exporter(clock=clock, zero_hold=60)
+    exporter.ready = True
+    client = web(exporter)
+    clock.now += 86400 * 365
+    exporter.feed(exporter.open("x"), answer(0))
+    assert cost(client, **SCRAPER) == 0
+    clock.now -= 86400 * 365
+    assert cost(client, **SCRAPER) == 0
+    clock.now += 60
+    assert cost(client, **SCRAPER) == 0.5
+
+
 def test_histograms_are_held_whole():
     """A held histogram has no count in any bucket, and no exemplar."""
     exporter = Exporter(clock=Clock(), zero_hold=60)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
 import pytest
 
 from pimetrics.decoding import fields
+from pimetrics.decoding.parse import find_backend, parse
 from pimetrics.events import Header, MessageEnd, RunStart, SessionAnswered, SessionSwitched, TurnStart, UsageEntry
+from pimetrics.records import Record
 from tests.support import decode, lines, to_json
 
 REJECTS = {
@@ -35,6 +38,18 @@ def test_a_bad_line_is_one_reject(name: str, backend: str) -> None:
     assert found.events == [TurnStart(None), TurnStart(None)]
 
 
+@pytest.mark.parametrize("backend", ["yajl2_c", "python"])
+@pytest.mark.parametrize("end", [b"", b'{"type":"turn_start"}', b"\\"])
+def test_a_line_torn_in_a_text_full_of_quotes_is_soon_done(end: bytes, backend: str) -> None:
+    """A text of a megabyte, as of a JSON file that was read: looking at it again behind each quote would take hours."""
+    line = b'{"type":"message","message":{"role":"user","content":"' + rb"\"a\":1," * 150_000 + end
+    start = time.process_time()
+    found = decode(line + b"\n" + lines({"type": "turn_start"}), backend=backend)
+    assert time.process_time() - start < 5
+    assert [each.reason for each in found.rejects] == ["invalid_json"]
+    assert found.events == [TurnStart(None)]
+
+
 def test_a_torn_last_line_is_truncated() -> None:
     """Only a last line without LF is truncated; one that parses is a record."""
     assert [r.reason for r in decode(b'{"type":"turn_start"}\n{"type":"tu').rejects] == ["truncated"]
@@ -46,6 +61,25 @@ def test_fused_records_are_read_and_counted() -> None:
     found = decode(b'{"type":"agent_start"} {"type":"turn_start"}\n{"type":"agent_start"}\n')
     assert found.events == [RunStart(None), TurnStart(None), RunStart(None)]
     assert (found.fused, found.records) == (1, {"agent_start": 2, "turn_start": 1})
+
+
+@pytest.mark.parametrize("backend", ["yajl2_c", "python"])
+def test_values_are_built_the_same_without_paths(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a line gives does not depend on how deep or long it is."""
+    texts = [
+        *(line for line, _ in REJECTS.values()),
+        b'{"a":{"b":[1,[],{},[[{"c":null}]]],"d":""},"a":{"e":true}} {} {"f":[-0.0,1e400,12345678901234567890,1.5]}',
+        b'{"half":"\\ud83d","":{"":[false]}}',
+        b'{"open":[{"a":1}',
+        b'{"a":1}]',
+        b"[]",
+        b"{}",
+    ]
+    records = [Record(text, 0, 1, len(text), ended=ended) for text in texts for ended in (True, False)]
+    expected = repr(parse(records, find_backend(backend)))
+    monkeypatch.setitem(parse.__globals__, "_PLAIN_BYTES", 0)
+    monkeypatch.setitem(parse.__globals__, "_PLAIN_BRACKETS", 0)
+    assert repr(parse(records, find_backend(backend))) == expected
 
 
 @pytest.mark.parametrize("backend", ["yajl2_c", "python"])

@@ -110,10 +110,24 @@ def test_a_file_that_goes_and_comes_back(site):
     looked(looked(live))
     assert len(site.said) == 1
     assert "cannot read the web configuration" in site.said[0]
-    site.write("")
+    site.write(TLS)
     looked(live)
-    assert live.scheme == "http"
-    assert site.said[1:] == ["the web configuration was read again: plain HTTP, 0 users"]
+    assert site.said[1:] == ["the web configuration was read again: TLS, 0 users"]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "{}\n"])
+def test_a_file_that_is_emptied_lets_nobody_in(site, text):
+    """A full disk leaves an empty file of one that is written anew; only a start takes it at its word."""
+    site.write(f"{TLS}basic_auth_users:\n  alice: {HASH}\n")
+    live = LiveConfig(site.file)
+    before = live.config, live.context
+    site.write(text)
+    looked(looked(live))
+    assert (live.config, live.context) == before
+    assert len(site.said) == 1
+    assert "asks for nothing" in site.said[0]
+    assert "stays in force" in site.said[0]
+    assert LiveConfig(site.file).scheme == "http"
 
 
 def test_a_start_with_a_broken_file_is_wrong_use(site):
