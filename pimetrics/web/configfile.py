@@ -58,6 +58,11 @@ def load(path: Path) -> WebConfig:
     return config
 
 
+def is_blank(path: Path) -> bool:
+    """Whether a file that can be loaded says nothing at all; `{}` says that nothing is asked for."""
+    return yaml.compose(_read(path), Loader=yaml.BaseLoader) is None
+
+
 def _read(path: Path) -> bytes:
     name = printable(str(path))
     try:

@@ -75,14 +75,14 @@ class LiveConfig:
             await asyncio.to_thread(self.look)
 
     def _load(self, path: Path) -> None:
-        from pimetrics.web.configfile import load  # noqa: PLC0415  YAML and bcrypt only where there is a file
+        from pimetrics.web.configfile import is_blank, load  # noqa: PLC0415  YAML and bcrypt only where there is a file
 
         state = _state((path,))  # before it is read: what changes meanwhile is a change
         try:
             config = load(path)
-            if config == WebConfig() != self.config:
+            if self.config != WebConfig() and is_blank(path):
                 # What a full disk leaves of a file that is written anew must not let everyone in.
-                raise WrongUseError(f"{printable(str(path))} asks for nothing; restart pimetrics to let everyone in")
+                raise WrongUseError(f"{printable(str(path))} is empty; write {{}} to let everyone in")
             state |= _state(config.files)
             context = make_context(config.tls) if config.tls is not None else None
             self.config, self.context = config, context

@@ -36,7 +36,7 @@ class Site:
         if users:
             text += "basic_auth_users:\n" + "".join(f"  {user}\n" for user in users)
         aside = self.file.with_suffix(".new")
-        aside.write_text(text + more)
+        aside.write_text(text + more or "{}\n")
         os.replace(aside, self.file)
 
     def serve(self, folder) -> Served:
