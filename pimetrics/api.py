@@ -136,7 +136,9 @@ def _state_among(paths: tuple[Input, ...]) -> Path | None:
     return states[0]
 
 
-def load_files(files: Sequence[Path], *, events: bool = False, forgive: bool) -> tuple[MemoryLedger, Pipeline]:
+def load_files(
+    files: Sequence[Path], *, events: bool = False, forgive: bool, watch: Watch | None = None
+) -> tuple[MemoryLedger, Pipeline]:
     """Read files into a ledger; where one that cannot be read is forgiven, it costs only itself, and a warning.
 
     Raises:
@@ -145,8 +147,8 @@ def load_files(files: Sequence[Path], *, events: bool = False, forgive: bool) ->
     ledger = MemoryLedger(counting=False)
     pipeline = Pipeline(ledger, events=events)
     with no_cyclic_gc():
-        for file in files:
-            pipeline.run(str(file), _file(file, forgive=forgive))
+        for name, chunks in _opened(files, forgive=forgive, watch=watch):
+            pipeline.run(name, chunks)
     ledger.name_directories()
     return ledger, pipeline
 
@@ -169,8 +171,12 @@ def _sources(paths: list[Input], watch: Watch | None) -> Sources:
         else:
             raise TypeError(f"read takes paths and open binary files, not {type(path).__name__}")
     files = find_files(names if paths else default_paths())
-    found = ((str(file), _file(file, forgive=len(files) > 1)) for file in files)
-    yield from watch(files, found) if watch else found
+    yield from _opened(files, forgive=len(files) > 1, watch=watch)
+
+
+def _opened(files: Sequence[Path], *, forgive: bool, watch: Watch | None) -> Sources:
+    found = ((str(file), _file(file, forgive=forgive)) for file in files)
+    return watch(files, found) if watch else found
 
 
 def _file(path: Path, *, forgive: bool) -> Iterator[bytes]:

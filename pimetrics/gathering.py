@@ -2,7 +2,8 @@
 
 Families share no fact (`sources.families`), so each can be decoded in any process; what comes back are the facts
 themselves, without what only merging needs. A small archive, one that is a single family, and what can be read only
-once are read here.
+once are read here. (`workers` hands tables over on disk, by way of polars, to programs of any kind; a report makes no
+table, and a fork of it is at work in the time that polars takes to load.)
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from pimetrics.errors import StateError
 from pimetrics.keys import Key
 from pimetrics.ledger.facts import Fact
 from pimetrics.ledger.memory import MemoryLedger
-from pimetrics.ledger.schema import is_state_file
 from pimetrics.pipeline import Stats, no_cyclic_gc
 from pimetrics.progress import Bar, watched
 from pimetrics.reports.selection import Facts
@@ -95,41 +95,38 @@ def gather(paths: Sequence[Input], *, named: bool) -> tuple[Facts, Stats]:
         SourceError: A path does not exist or cannot be read.
         StateError: A process ended early.
     """
-    archive = _share(_worth_sharing(paths), named=named)
+    names = [path for path in paths if isinstance(path, (str, os.PathLike)) and os.fspath(path) != "-"]
+    if len(names) < len(paths):
+        ledger, pipeline = load(paths, watch=watched)
+        return ledger, pipeline.stats
+    files = find_files(names or default_paths())
+    archive = _share(files, named=named) if _is_worth_sharing(files) else None
     if archive is not None:
         return archive, archive.stats
-    ledger, pipeline = load(paths, watch=watched)
+    ledger, pipeline = load_files(files, forgive=len(files) > 1, watch=watched)
     return ledger, pipeline.stats
 
 
-def _share(files: list[Path], *, named: bool) -> Archive | None:
+def _is_worth_sharing(files: Sequence[Path]) -> bool:
+    return len(files) > 1 and processors() > 1 and sum(map(_size, files)) >= PARALLEL_BYTES
+
+
+def _share(files: Sequence[Path], *, named: bool) -> Archive | None:
     """Read files with several processes; None where one is to read them."""
-    if not files:
-        return None
-    archive = Archive()
-    try:
-        with _processes() as pool, no_cyclic_gc():
-            batches = _batches(pool.map(look, files, chunksize=1 + len(files) // _CHUNKS))
-            if len(batches) == 1:
-                return None
-            sizes = [sum(family.size for family in batch) for batch in batches]
-            futures = [pool.submit(_tell, [family.files for family in batch], named=named) for batch in batches]
-            with Bar("reading", sum(sizes)) as bar:
-                while futures:
-                    archive.add(futures.pop(0).result())
-                    bar.advance(sizes.pop(0))
-    except (OSError, NotImplementedError):
-        return None  # a system that gives no further process, or no semaphores to share one's work
-    return archive
-
-
-def _worth_sharing(paths: Sequence[Input]) -> list[Path]:
-    """Return the files of an archive that more than one process should read; none for any other."""
-    names = [path for path in paths if isinstance(path, (str, os.PathLike)) and os.fspath(path) != "-"]
-    if len(names) < len(paths) or processors() == 1 or any(is_state_file(Path(name)) for name in names):
-        return []
-    files = find_files(names or default_paths())
-    return files if len(files) > 1 and sum(map(_size, files)) >= PARALLEL_BYTES else []
+    with _processes() as pool, no_cyclic_gc():
+        if pool is None:
+            return None
+        batches = _batches(pool.map(look, files, chunksize=1 + len(files) // _CHUNKS))
+        if len(batches) == 1:
+            return None
+        archive = Archive()
+        sizes = [sum(family.size for family in batch) for batch in batches]
+        futures = [pool.submit(_tell, [family.files for family in batch], named=named) for batch in batches]
+        with Bar("reading", sum(sizes)) as bar:
+            while futures:
+                archive.add(futures.pop(0).result())
+                bar.advance(sizes.pop(0))
+        return archive
 
 
 def _batches(files: Iterable[Marks]) -> list[list[Family]]:
@@ -145,20 +142,28 @@ def _batches(files: Iterable[Marks]) -> list[list[Family]]:
 
 
 @contextmanager
-def _processes() -> Iterator[ProcessPoolExecutor]:
+def _processes() -> Iterator[ProcessPoolExecutor | None]:
+    """Processes that run; None on a system that gives no further one, or no semaphores to share out work."""
     import multiprocessing  # noqa: PLC0415  most reports are small: they need not wait for these
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
     from concurrent.futures.process import BrokenProcessPool  # noqa: PLC0415
 
     # A fork is ready at once. It is safe where no other thread runs, as here, and outside of Linux nobody promises it.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    pool = ProcessPoolExecutor(min(processors(), _MOST_PROCESSES), context, initializer=_begin)
+    pool: ProcessPoolExecutor | None = None
     try:
-        yield pool
+        try:
+            pool = ProcessPoolExecutor(min(processors(), _MOST_PROCESSES), context, initializer=_begin)
+            pool.submit(os.getpid)  # starts them; no error of theirs is taken for one of what they read
+        except (OSError, NotImplementedError):
+            yield None
+        else:
+            yield pool
     except BrokenProcessPool:
         raise StateError("a decoding process ended early; is there enough memory for the largest session?") from None
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             process.kill()
 

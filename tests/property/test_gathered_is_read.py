@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from archives import ARCHIVES, Plan, write_archive
 from hypothesis import given, settings
 
@@ -64,10 +66,27 @@ def test_any_archive(plans: list[Plan]) -> None:
 
 def test_a_system_without_processes_to_give() -> None:
     """No room for one more, or no semaphores (a sandbox without /dev/shm): this process reads alone."""
-    for error in (BlockingIOError("no process"), NotImplementedError("no semaphores")):
-        with shared(1), patch("concurrent.futures.ProcessPoolExecutor", side_effect=error):
-            found = gathering.gather([EXAMPLE], named=True)
-        assert told(*found) == told(*read(EXAMPLE))
+    pool = "concurrent.futures.ProcessPoolExecutor"
+    for where, error in (
+        (pool, NotImplementedError("no semaphores")),
+        (f"{pool}.submit", BlockingIOError("no process")),
+    ):
+        with shared(1), patch(where, side_effect=error) as refused:
+            facts, stats = gathering.gather([EXAMPLE], named=True)
+        refused.assert_called_once()
+        assert not isinstance(facts, gathering.Archive)
+        assert told(facts, stats) == told(*read(EXAMPLE))
+
+
+def test_an_error_of_what_is_read_is_no_lack_of_processes() -> None:
+    """It is told, not taken for a reason to read it all once more."""
+    with (
+        shared(1),
+        patch.object(gathering, "load_files", side_effect=OSError(errno.EIO, "broken disk")) as again,
+        pytest.raises(OSError, match="broken disk"),
+    ):
+        gathering.gather([EXAMPLE], named=True)
+    again.assert_not_called()
 
 
 def test_the_recordings_and_the_example() -> None:
